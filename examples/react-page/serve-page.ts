@@ -2,7 +2,7 @@
 import { serve } from "@hono/node-server";
 import { Hono } from "hono";
 import type { Agent } from "rivulet";
-import { createApp } from "rivulet/server";
+import { type AdapterName, createApp } from "rivulet/server";
 import { build } from "tsdown";
 
 /** Bundles a page for browsers. */
@@ -24,8 +24,13 @@ export async function bundlePage(entry: string): Promise<string> {
 }
 
 /** Mounts the agents in a Hono app that also serves the page. The page gets the token as a cookie. */
-export function pageApp(script: string, agents: readonly Agent[], token: string): Hono {
-  const api = createApp({ agents, token, log: false });
+export function pageApp(
+  script: string,
+  agents: readonly Agent[],
+  token: string,
+  adapters: readonly AdapterName[] = [],
+): Hono {
+  const api = createApp({ agents, token, adapters, log: false });
   const app = new Hono();
   app.get("/", async (context) => {
     const headers = { authorization: `Bearer ${token}`, host: context.req.header("host") ?? "" };

@@ -14,6 +14,6 @@ it("src/agent has at most 76 files and 16,000 lines without tests", () => {
   expect(agentLines).toBeLessThanOrEqual(16_000);
 });
 
-it("src has at most 65,000 lines without tests and contract suites", () => {
-  expect(sourceSize().lines).toBeLessThanOrEqual(65_000);
+it("src has at most 67,500 lines without tests and contract suites", () => {
+  expect(sourceSize().lines).toBeLessThanOrEqual(67_500);
 });

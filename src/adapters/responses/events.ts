@@ -1,6 +1,5 @@
 import type {
   Response as OpenAiResponse,
-  ResponseOutputItem,
   ResponseStreamEvent,
 } from "openai/resources/responses/responses";
 import { stateOf, streamedText, type TaskRecord } from "../../contract/index.ts";
@@ -11,52 +10,20 @@ import {
   type Item,
   isTerminal,
   type LogEvent,
-  noUsage,
   subtreeUsage,
   type Task,
   type TaskEvent,
   TaskTree,
   type ToolCallItem,
   type ToolResultItem,
-  type Usage,
 } from "../../protocol/index.ts";
+import { type Output, resourceOf } from "./resource.ts";
 
 /** The name of this server on the calls that it makes itself. */
 const serverLabel = "rivulet";
 const answerTool = /^generate_response(_\d+)?$/;
 
-/** What a request said that a response repeats. */
-export interface Settings {
-  readonly model: string;
-  readonly instructions?: string;
-  readonly metadata?: Readonly<Record<string, string>>;
-  readonly text?: object;
-  readonly background?: boolean;
-  readonly previous?: string;
-}
-
-/** The key of a task's metadata that keeps the settings of its request. */
-export const settingsKey = "openai.settings";
-
-/** The id of a response: the task, and how often the client has answered it before. */
-export function responseId(taskId: string, part: number): string {
-  const id = taskId.replace(/^task_/, "");
-  return part === 0 ? `resp_${id}` : `resp_${id}.${part}`;
-}
-
-/** The task of a response, and which part of it the response is; undefined if the id is not one of ours. */
-export function partOf(id: string): { readonly taskId: string; readonly part: number } | undefined {
-  const [, name, part = "0"] = /^resp_([\w~-]{1,123})(?:\.(\d{1,6}))?$/.exec(id) ?? [];
-  return name === undefined ? undefined : { taskId: `task_${name}`, part: Number(part) };
-}
-
 type Event = ResponseStreamEvent;
-type Output = { -readonly [Key in keyof OutputFields]: OutputFields[Key] };
-interface OutputFields {
-  readonly type: string;
-  readonly id: string;
-  readonly [field: string]: unknown;
-}
 type Place = { readonly index: number; readonly item: Output };
 type Unnumbered = { readonly type: Event["type"]; readonly [field: string]: unknown };
 
@@ -66,7 +33,6 @@ type Unnumbered = { readonly type: Event["type"]; readonly [field: string]: unkn
  */
 export class ResponseEvents {
   readonly #record: TaskRecord;
-  readonly #settings: Settings;
   readonly #part: number;
   readonly #tree = new TaskTree();
   readonly #clientTools: ReadonlySet<string>;
@@ -80,8 +46,6 @@ export class ResponseEvents {
   constructor(record: TaskRecord, part: number) {
     this.#record = record;
     this.#part = part;
-    const settings = record.metadata?.[settingsKey] as Settings | undefined;
-    this.#settings = settings ?? { model: record.agentName };
     this.#clientTools = new Set(record.outsideTools?.map(({ name }) => name));
   }
 
@@ -449,77 +413,12 @@ export class ResponseEvents {
 
   /** The response as it stands. */
   resource(): OpenAiResponse {
-    const { taskId, outsideTools = [], createdAt, sessionId } = this.#record;
-    const task = this.#task;
-    const { model, instructions = null, metadata = {}, text, background = false } = this.#settings;
-    const { status, incomplete } = this.#status();
-    const previous = this.#part > 0 ? responseId(taskId, this.#part - 1) : this.#settings.previous;
     const output = this.#output.filter(({ discarded }) => !discarded);
-    const resource = {
-      id: responseId(taskId, this.#part),
-      object: "response",
-      created_at: Math.floor(createdAt / 1_000),
-      completed_at: task?.completedAt === undefined ? null : Math.floor(task.completedAt / 1_000),
-      status,
-      incomplete_details: incomplete === undefined ? null : { reason: incomplete },
-      error: task?.error ? { code: "server_error", message: task.error.message } : null,
-      model,
-      previous_response_id: previous ?? null,
-      conversation: { id: sessionId },
-      instructions,
-      output: structuredClone(output) as unknown as ResponseOutputItem[],
-      output_text: textOf(output),
-      tools: outsideTools.map(({ name, description = null, parameters = {} }) => ({
-        type: "function",
-        name,
-        description,
-        parameters,
-        strict: false,
-      })),
-      usage: task && usageOf(subtreeUsage(this.#tree.tree, taskId)),
-      metadata,
-      text: text ?? { format: { type: "text" } },
-      background,
-      ...constants,
-    };
-    return resource as unknown as OpenAiResponse;
-  }
-
-  #status(): { readonly status: string; readonly incomplete?: string } {
-    const { status = "queued", incompleteReason } = this.#task ?? {};
-    if (this.#at > this.#part) return { status: "completed" };
-    switch (status) {
-      case "suspended":
-        return { status: "completed" };
-      case "incomplete":
-        return { status, incomplete: incompleteReason ?? "max_output_tokens" };
-      case "unknown":
-        return { status: "queued" };
-      default:
-        return { status };
-    }
+    const usage = subtreeUsage(this.#tree.tree, this.#record.taskId);
+    const isAnswered = this.#at > this.#part;
+    return resourceOf(this.#record, this.#part, { task: this.#task, output, usage, isAnswered });
   }
 }
-
-/** The settings of a model that an agent decides itself. */
-const constants = {
-  tool_choice: "auto",
-  truncation: "disabled",
-  parallel_tool_calls: true,
-  top_p: 1,
-  temperature: 1,
-  presence_penalty: 0,
-  frequency_penalty: 0,
-  top_logprobs: 0,
-  reasoning: null,
-  user: null,
-  max_output_tokens: null,
-  max_tool_calls: null,
-  store: true,
-  service_tier: "default",
-  safety_identifier: null,
-  prompt_cache_key: null,
-} as const;
 
 interface Part {
   type: string;
@@ -535,21 +434,4 @@ function textPart(text: string): Part {
 function citation({ reference_id, start_index }: Annotation): object {
   const id = `ref_${reference_id}`;
   return { type: "file_citation", file_id: id, filename: id, index: start_index };
-}
-
-function usageOf(usage: Usage = noUsage) {
-  const { input_tokens, output_tokens, total_tokens } = usage;
-  const { cached_input_tokens = 0, reasoning_tokens = 0 } = usage;
-  return {
-    input_tokens,
-    input_tokens_details: { cached_tokens: cached_input_tokens },
-    output_tokens,
-    output_tokens_details: { reasoning_tokens },
-    total_tokens,
-  };
-}
-
-function textOf(output: readonly Output[]): string {
-  const parts = output.flatMap(({ content }) => (content ?? []) as readonly Part[]);
-  return parts.map(({ text }) => text).join("");
 }

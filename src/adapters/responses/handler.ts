@@ -15,8 +15,9 @@ import {
 } from "../../server/index.ts";
 import { eventsUntil, Waiting } from "../event-stream.ts";
 import { agentNamed, eventsOf, lastRootOf, waitingBelow } from "../root-task.ts";
-import { partOf, ResponseEvents, responseId, type Settings, settingsKey } from "./events.ts";
+import { ResponseEvents } from "./events.ts";
 import { answersIn, isAnswer, messagesIn, readItems, schemaIn, toolsIn } from "./input.ts";
+import { partOf, responseId, type Settings, settingsKey } from "./resource.ts";
 
 interface CreateBody {
   readonly model: string;
