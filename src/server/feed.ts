@@ -1,6 +1,6 @@
 import { RivuletError } from "../base/error.ts";
 import type { Store, TaskRecord } from "../contract/index.ts";
-import { type Frames, LogTail, readFrames, unfinishedStatuses } from "../store/index.ts";
+import { LogTail, readFrames, unfinishedStatuses } from "../store/index.ts";
 import { type Batch, batchesOf, Pages, pageBytes } from "./pages.ts";
 
 /** How many events a read of the store returns. */
@@ -129,7 +129,9 @@ export class LogFeed {
   #takeHanded(): void {
     const after = this.last;
     const frames = this.#tail.take();
-    if (frames && this.#live.size > 0) this.#add(after, frames);
+    if (frames === undefined || this.#live.size === 0) return;
+    // Not kept: they are few at a time, and a reader that comes later gets more of them in one read.
+    for (const batch of batchesOf(after, frames)) this.#publish(batch);
   }
 
   /** Reads what other processes have written, or what was too much to hand over. */
@@ -140,15 +142,12 @@ export class LogFeed {
       if (this.#live.size === 0 && (await this.#tail.skip())) continue;
       const after = this.last;
       const page = await this.#tail.read(pageSize, pageBytes);
-      if (page.frames.length > 0) this.#add(after, page);
-      else if ((await this.#store.task(this.log)) === undefined) this.#end();
-    }
-  }
-
-  #add(after: number, page: Frames): void {
-    for (const batch of batchesOf(after, page)) {
-      this.#pages.keep(this.log, batch);
-      this.#publish(batch);
+      if (page.frames.length > 0) {
+        for (const batch of batchesOf(after, page)) {
+          this.#pages.keep(this.log, batch);
+          this.#publish(batch);
+        }
+      } else if ((await this.#store.task(this.log)) === undefined) this.#end();
     }
   }
 
