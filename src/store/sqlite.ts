@@ -38,7 +38,9 @@ import {
   trimEvents,
 } from "./sqlite/logs.ts";
 import { migrate, needsMigration } from "./sqlite/schema.ts";
-import { listSessions, readSession, searchMessages } from "./sqlite/sessions.ts";
+import { createIndexer, hasUnindexed, indexNext } from "./sqlite/search-index.ts";
+import { searchMessages } from "./sqlite/search-messages.ts";
+import { listSessions, readSession } from "./sqlite/sessions.ts";
 import { listTasks, readTask } from "./sqlite/tasks.ts";
 import { createWriteQueue, type Touch } from "./sqlite/write-queue.ts";
 import { storeClosed, upToError } from "./store-error.ts";
@@ -108,6 +110,8 @@ export function sqliteStore(path: string, options: SqliteStoreOptions = {}): Sto
     trimDelayMs,
   );
   trimmer.wake();
+  const indexer = createIndexer(indexMore);
+  indexer.wake();
   let watching = 0;
   let isRepaired = false;
   let closing: Promise<void> | undefined;
@@ -158,8 +162,15 @@ export function sqliteStore(path: string, options: SqliteStoreOptions = {}): Sto
     while (hasMore) hasMore = await write(() => deleteTrimmed(database, log));
   }
 
+  /** Indexes more messages, if there are any; resolves to whether there may be more. */
+  async function indexMore(): Promise<boolean> {
+    if (!(await read(() => hasUnindexed(database)))) return false;
+    return write(() => indexNext(database));
+  }
+
   async function close(): Promise<void> {
     foreign.stop();
+    indexer.stop();
     await trimmer.stop();
     await queue.drain();
     database.close();
@@ -194,6 +205,7 @@ export function sqliteStore(path: string, options: SqliteStoreOptions = {}): Sto
     async commit(commit, following = []) {
       const encoded = upToError([commit, ...following], encodeCommit);
       if (encoded.some(hasEnded)) trimmer.wake();
+      if (encoded.some(({ appends }) => appends.length > 0)) indexer.wake();
       const works = encoded.map(
         (one) => (touch: Touch) => writeCommit(database, one, clock.now(), touch),
       );
@@ -219,7 +231,10 @@ export function sqliteStore(path: string, options: SqliteStoreOptions = {}): Sto
       read(() => readSession(database, kept, id, from, atMost(limit))),
     sessions: (query) =>
       read(() => listSessions(database, { ...query, limit: atMost(query.limit) })),
-    search: (query) => read(() => searchMessages(database, query)),
+    async search(query) {
+      while (await indexMore());
+      return read(() => searchMessages(database, query));
+    },
     deleteSession: (id) =>
       write((touch) =>
         deleteSession(database, leases, id, clock.now(), (kind, key) => {

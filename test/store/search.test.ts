@@ -31,6 +31,8 @@ const command = fc.oneof(
     weight: 8,
   },
   fc.record({ forget: session }),
+  // A search completes the index, so later commands change an index that has something.
+  fc.record({ find: word }),
 );
 const phrase = fc.array(word, { minLength: 2, maxLength: 3 }).map((list) => list.join(" "));
 
@@ -54,6 +56,7 @@ it("finds the same messages in the same order in every store", async () => {
         for (const one of commands) {
           for (const store of [memory, sqlite]) {
             if ("say" in one) await say(store, one.session, one.say, one.user);
+            else if ("find" in one) await store.search({ text: one.find, limit: 1 });
             else await store.deleteSession(one.forget);
           }
         }

@@ -8,12 +8,12 @@ import { forgetDue } from "./due.ts";
 import { type EncodedPost, hasPostsFor, putPost, reassignPosts, takePost } from "./inbox.ts";
 import { clearLosses, lossesOf, type SqliteLeases, voidLeases } from "./leases.ts";
 import { appendBatches, type Batch, deleteLogs, encodeEvents, noteEnd } from "./logs.ts";
+import { deleteMessages } from "./search-index.ts";
 import {
   type EncodedAppend,
   encodeAppend,
   type OpenSessions,
   openSessions,
-  unindexSession,
   userOf,
 } from "./sessions.ts";
 import {
@@ -186,7 +186,6 @@ function deleteTranscript(database: Database, sessionId: string): boolean {
     sessionId,
   );
   if (session === undefined) return false;
-  unindexSession(database, session.number);
-  database.run("DELETE FROM messages WHERE session = ?", session.number);
+  deleteMessages(database, session.number);
   return true;
 }

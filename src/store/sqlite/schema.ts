@@ -119,12 +119,18 @@ const tables = `
 `;
 
 // The words of the messages in listed sessions, with the user of each, by message number. The words are normalized before
-// they are inserted, so the simplest tokenizer is enough. "changes" has the keys that each of the last transactions
+// they are inserted, so the simplest tokenizer is enough. Messages are indexed in the background: "indexed" has the number
+// of the last one that is, or was passed over. "changes" has the keys that each of the last transactions
 // changed, as a JSON array, for the watchers of other connections.
+const indexedTable = `
+  CREATE TABLE indexed (through INTEGER NOT NULL) STRICT;
+  INSERT INTO indexed (through) SELECT coalesce(max(number), 0) FROM messages;
+`;
 const derivedTables = `
-  CREATE VIRTUAL TABLE search USING fts5(
+  CREATE VIRTUAL TABLE message_words USING fts5(
     owner, words, content = '', contentless_delete = 1, tokenize = 'ascii'
   );
+  ${indexedTable}
   CREATE TABLE changes (
     number INTEGER PRIMARY KEY,
     keys TEXT NOT NULL
@@ -220,6 +226,11 @@ function noteDue(database: Database): void {
   }
 }
 
+/** Earlier versions index each message with its commit. The new name makes such a process fail. */
+function keepIndex(database: Database): void {
+  database.script(`ALTER TABLE search RENAME TO message_words; ${indexedTable}`);
+}
+
 /** Copies the tables that have changed since a version. */
 function migrateFrom(database: Database, version: number): void {
   const changed = changedSince[version] ?? [];
@@ -310,6 +321,7 @@ export function migrate(database: Database): void {
       migrateFrom(database, version);
       if (version < 5) noteEnded(database);
       noteDue(database);
+      keepIndex(database);
     }
     database.script(`PRAGMA application_id = ${applicationId}`);
     database.script(`PRAGMA user_version = ${schemaVersion}`);

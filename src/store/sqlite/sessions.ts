@@ -1,19 +1,4 @@
-import type {
-  Message,
-  SearchMatch,
-  SearchQuery,
-  SessionInfo,
-  SessionQuery,
-  TaskRecord,
-} from "../../contract/index.ts";
-import {
-  bestMatches,
-  isBeginning,
-  type Phrase,
-  phrasesOf,
-  type SearchCandidate,
-  searchWords,
-} from "../search.ts";
+import type { Message, SessionInfo, SessionQuery, TaskRecord } from "../../contract/index.ts";
 import {
   type ApprovalChange,
   approvalChanges,
@@ -26,7 +11,6 @@ import {
   type Checked,
   checksumAt,
   checksumOf,
-  ignoreDamage,
   onlyIntact,
   parseRow,
   storeCorrupt,
@@ -34,6 +18,7 @@ import {
 import type { Database, Value } from "./database.ts";
 import { changeDue } from "./due.ts";
 import type { KeptMessages, ParsedMessage } from "./kept-messages.ts";
+import { indexAgain } from "./search-index.ts";
 
 /** An append with encoded messages. */
 export interface EncodedAppend {
@@ -42,7 +27,6 @@ export interface EncodedAppend {
   readonly messages: readonly {
     readonly message: Message;
     readonly text: string;
-    readonly words: string;
   }[];
   /** The title of the session, unless it has one already. */
   readonly title: string | undefined;
@@ -50,10 +34,6 @@ export interface EncodedAppend {
   readonly visibleFrom: number | undefined;
   readonly approvals: readonly ApprovalChange[];
 }
-
-/** How many of the newest matches are ranked, because ranking reads the whole message. */
-const maxRanked = 200;
-const indexPage = 100;
 
 /** A session; the fields from `rootTaskId` on come from its first task. */
 interface SessionRow {
@@ -93,7 +73,6 @@ export function encodeAppend(append: {
   const encoded = messages.map((message) => ({
     message,
     text: JSON.stringify(message),
-    words: searchWords(message),
   }));
   const title = sessionTitle(messages);
   return {
@@ -141,17 +120,15 @@ export function openSessions(database: Database, now: number): OpenSessions {
       unsaved.add(row);
       save();
       const number = row.number as number;
-      for (const [index, { text, words }] of messages.entries()) {
+      for (const [index, { text }] of messages.entries()) {
         const position = at + index;
-        const added = database.insert(
+        database.run(
           "INSERT INTO messages (session, position, message, checksum) VALUES (?, ?, ?, ?)",
           number,
           position,
           text,
           checksumAt(number, position, text),
         );
-        if (row.parentSessionId !== null) continue;
-        indexMessage(database, added, { userId: row.userId, words });
       }
       changeDue(database, sessionId, approvals);
     },
@@ -175,7 +152,7 @@ export function openSessions(database: Database, now: number): OpenSessions {
       );
       save(); // the checksum, because a later task of the same commit reads the row
       // The search index needs the user, who is unknown before the first task.
-      if (row.messages > 0) indexSession(database, row.number);
+      if (row.messages > 0) indexAgain(database, row.number);
       return true;
     },
     save,
@@ -227,7 +204,8 @@ function checksumOfSession(row: SessionRow): number {
   return checksumOf(valuesOf(row));
 }
 
-function readRow(database: Database, sessionId: string): SessionRow | undefined {
+/** The row of a session. */
+export function readRow(database: Database, sessionId: string): SessionRow | undefined {
   const row = database.get<SessionRow & Checked>(
     `SELECT ${sessionColumns} FROM sessions WHERE session_id = ?`,
     sessionId,
@@ -335,109 +313,4 @@ function toInfo(row: SessionRow): SessionInfo {
     createdAt: row.createdAt,
     updatedAt: row.updatedAt,
   };
-}
-
-/** Adds a message to the search index; `number` is that of its row. */
-function indexMessage(
-  database: Database,
-  number: number,
-  { userId, words }: { readonly userId: string | null; readonly words: string },
-): void {
-  if (words === "") return;
-  ignoreDamage(() =>
-    database.run(
-      "INSERT INTO search (rowid, owner, words) VALUES (?, ?, ?)",
-      number,
-      userId === null ? "" : ownerWord(userId),
-      words,
-    ),
-  );
-}
-
-/** Indexes the messages of a session for its user; removes them when the session is a child's. */
-function indexSession(database: Database, session: number): void {
-  unindexSession(database, session);
-  const owner = database.get<{ user_id: string | null }>(
-    "SELECT user_id FROM sessions WHERE number = ? AND parent_session_id IS NULL",
-    session,
-  );
-  if (owner === undefined) return;
-  const { user_id: userId } = owner;
-  for (let after = -1; ; ) {
-    const rows = database.all<{ number: number; message: string }>(
-      `SELECT number, message FROM messages
-       WHERE session = ? AND position > ? ORDER BY position LIMIT ${indexPage}`,
-      session,
-      after,
-    );
-    for (const { number, message } of rows) {
-      const parse = () => parseRow<Message>(message, () => `message ${number}`);
-      for (const intact of onlyIntact([0], parse)) {
-        indexMessage(database, number, { userId, words: searchWords(intact) });
-      }
-    }
-    after += rows.length;
-    if (rows.length < indexPage) return;
-  }
-}
-
-/** Removes a session from the index; must run before its messages are deleted. */
-export function unindexSession(database: Database, session: number): void {
-  const sql = "DELETE FROM search WHERE rowid IN (SELECT number FROM messages WHERE session = ?)";
-  ignoreDamage(() => database.run(sql, session));
-}
-
-interface FoundRow {
-  readonly session: number;
-  readonly sessionId: string;
-  readonly position: number;
-  readonly message: string;
-}
-
-/** Messages that contain all the words, best match first. */
-export function searchMessages(database: Database, query: SearchQuery): SearchMatch[] {
-  const { text, userId, limit } = query;
-  const phrases = phrasesOf(text);
-  if (phrases.length === 0) return [];
-  const values: Value[] = [matchOf(phrases, userId)];
-  if (userId !== undefined) values.push(userId);
-  const rows = database.all<FoundRow & Checked>(
-    `SELECT session, sessionId, position, message, checksum FROM (
-       SELECT message.session, session.session_id AS sessionId, message.position, message.message,
-         message.checksum
-       FROM search
-       JOIN messages AS message ON message.number = search.rowid
-       JOIN sessions AS session ON session.number = message.session
-       WHERE search MATCH ? ${userId === undefined ? "" : "AND session.user_id IS ?"}
-       ORDER BY search.rowid DESC LIMIT ${maxRanked}
-     )
-     ORDER BY session DESC, position DESC`,
-    ...values,
-  );
-  const candidates = onlyIntact(rows, (row): SearchCandidate => {
-    const { session, sessionId, position, message } = row;
-    const name = () => `message ${position} of session ${sessionId}`;
-    assertIntact(row, checksumAt(session, position, message), name);
-    return { sessionId, index: position, message: parseRow(message, name) };
-  });
-  // A damaged row may name another user's session.
-  const isOfUser = ({ sessionId }: SearchMatch) =>
-    onlyIntact([sessionId], (id) => readRow(database, id)).some(
-      (row) => row !== undefined && (userId === undefined || row.userId === userId),
-    );
-  return bestMatches(candidates, phrases, limit).filter(isOfUser);
-}
-
-/** The FTS5 query. It includes the user, so that messages of other users cost nothing. */
-function matchOf(phrases: readonly Phrase[], userId: string | null | undefined): string {
-  const words = phrases.map(
-    (phrase) => `"${phrase.join(" ")}"${isBeginning(phrase.at(-1) ?? "") ? " *" : ""}`,
-  );
-  const owner = typeof userId !== "string" ? "" : `owner : "${ownerWord(userId)}" AND `;
-  return `${owner}words : (${words.join(" AND ")})`;
-}
-
-/** Encodes a user id as one word. */
-function ownerWord(userId: string): string {
-  return `u${Buffer.from(userId).toString("hex")}`;
 }
