@@ -58,10 +58,14 @@ const entries: LayerTable = {
   "testing.ts": ["testing"],
   "server.ts": ["server", "app"],
   "store.ts": ["contract"],
+  "postgres.ts": ["store"],
 };
 
 /** The files of `adapters` that reach agents of another ecosystem; the others serve our agents to it. */
 const linkFile = /^src\/adapters\/(links|foreign-[^/]+|[^/]+\/link(-[^/]+)?)\.ts$/;
+
+/** The door of the store on PostgreSQL, which only programs that use it load. */
+const postgresDoor = "src/store/postgres/index.ts";
 
 /** The one file of a layer that other layers import; `base` is a toolbox, whose files are imported one by one. */
 function doorOf(layer: string): string | undefined {
@@ -190,7 +194,7 @@ function layerProblem(path: string, target: string): string | undefined {
     return `${layer ?? path} must not import ${targetLayer ?? target}`;
   // The two directions of an ecosystem share files.
   if (layer === "adapters" && targetLayer === "links") return undefined;
-  const door = doorOf(targetLayer);
+  const door = path === "src/postgres.ts" ? postgresDoor : doorOf(targetLayer);
   return door === undefined || target === door
     ? undefined
     : `${target} is inside ${targetLayer}. Import ${door}.`;

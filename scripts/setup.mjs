@@ -12,6 +12,7 @@ const repository = fileURLToPath(new URL("..", import.meta.url));
 // The programs that only checks and only tests run have lockfiles of their own: `npm start` does without them.
 const checks = "tools/checks";
 const runtimes = "tools/runtimes";
+const postgres = "tools/postgres";
 
 /**
  * Returns why a folder needs `npm ci`, or undefined when its dependencies match its lockfile.
@@ -223,6 +224,7 @@ if (process.argv[1] && import.meta.url === pathToFileURL(process.argv[1]).href) 
     if (process.argv.includes("--for-checks")) await installDependencies(checks);
     if (!forSuite) return;
     await installDependencies(runtimes);
+    await installDependencies(postgres);
     installSystemPackages(forSuite);
   });
 }

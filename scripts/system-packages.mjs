@@ -26,6 +26,12 @@ export const systemPackages = /** @type {const} */ ([
     install: "deep",
     why: "compiles the model of the driver",
   },
+  {
+    name: "pgbouncer",
+    command: "pgbouncer",
+    install: "test",
+    why: "shares connections to PostgreSQL between clients",
+  },
   { name: "chromium", command: "chromium", install: "test", why: "opens pages in a real browser" },
 ]);
 

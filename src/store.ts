@@ -1,5 +1,6 @@
 // The types that the author of a store needs besides `Store`.
 export type {
+  Claim,
   Commit,
   FileInfo,
   Files,

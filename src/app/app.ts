@@ -61,7 +61,7 @@ export type AdapterName = keyof typeof adapterRoutes;
 export interface AppOptions {
   /** The agents that clients can start. */
   readonly agents: readonly Agent[];
-  /** A store, `"memory"` or `"sqlite:path"`; defaults to the one that the agents share. */
+  /** A store, `"memory"`, `"sqlite:path"` or `"postgres://…"`; defaults to the one that the agents share. */
   readonly store?: Store | string;
   /** How callers authenticate. Without it the server accepts only this machine, with `token`. */
   readonly auth?: AuthOptions;

@@ -122,6 +122,7 @@ export {
   remoteLink,
 } from "./remote-link.ts";
 export type {
+  Claim,
   Commit,
   CommittedEvents,
   FileInfo,

@@ -59,6 +59,11 @@ export interface Store {
    */
   expired(limit: number): Promise<readonly string[]>;
   /**
+   * Acquires at most `limit` of the conversations that `expired` would list and that the process can run, those of a
+   * higher priority first; no two processes get the same one. Absent: list and acquire them.
+   */
+  claim?(owner: string, ttlMs: number, limit: number, claim: Claim): Promise<readonly Lease[]>;
+  /**
    * Writes all of the commit or nothing; the result is durable when the promise resolves. Rejects with `fenced` when
    * the lease no longer holds, `agent_busy` when an earlier task precedes `begins`, `not_found` when the session of
    * `begins` belongs to another user, or `conflict` when the store differs from what the commit expects.
@@ -120,6 +125,16 @@ export interface Store {
   /** Present when the store keeps its data in the memory of its process. */
   readonly memory?: StoreMemory;
   close(): Promise<void>;
+}
+
+/** What a process can run. What a conversation does not name fits every process. */
+export interface Claim {
+  /** The agents; one without a version runs the conversations that name none. */
+  readonly agents: readonly { readonly agentId: string; readonly version?: string }[];
+  /** The places of local files that the process has. */
+  readonly places?: readonly string[];
+  /** Leaves out conversations that would have more `losses`. */
+  readonly maxLosses?: number;
 }
 
 /** Successive events of a log that this process has committed, which must not be changed. */
@@ -259,6 +274,12 @@ export interface TaskRecord {
   /** The agent's name in the transcript. */
   readonly agentName: string;
   readonly agentKey: string;
+  /** The version of a root's agent; only a process with this version runs it. Absent: any process that has the agent. */
+  readonly agentVersion?: string;
+  /** The place of a root's local files; only a process that has the place runs it. Absent: any process. */
+  readonly place?: string;
+  /** Roots with a higher priority are claimed first; absent: 0. */
+  readonly priority?: -1 | 0 | 1;
   readonly label?: string;
   readonly sessionId: string;
   readonly parentSessionId?: string;

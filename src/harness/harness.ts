@@ -28,7 +28,7 @@ import { defaultWorkspace, FileCache, openWorkspace, type Workspace } from "./wo
 
 /** Options of a HarnessAgent. Each piece that it adds to a ReActAgent can be switched off or replaced. */
 export interface HarnessAgentOptions extends ReActAgentOptions {
-  /** A store, `"memory"` or `"sqlite:path"`; defaults to `sqlite:.rivulet/rivulet.db`. */
+  /** A store, `"memory"`, `"sqlite:path"` or `"postgres://…"`; defaults to `sqlite:.rivulet/rivulet.db`. */
   readonly store?: Store | string;
   /** The directory of the agent's files; defaults to `.rivulet/workspace`. */
   readonly workspace?: string;

@@ -77,6 +77,11 @@ const tasks = { ...rows, parentSessionId: is.text, ...list };
 const userId = is.or(is.text, "null", (value) => value === null);
 const page = { limit: amount, before: is.name, userId, sessionId: is.text };
 const search = { text, userId, limit: amount };
+const claim = {
+  agents: is.required(is.listOf(is.options({ agentId: is.text, version: is.text }))),
+  places: is.listOf(text),
+  maxLosses: amount,
+};
 const needed = (fields: Shape) => is.required(is.options(fields));
 
 const storeRules: Rules<Omit<Store, "files" | "memory">> = {
@@ -86,6 +91,7 @@ const storeRules: Rules<Omit<Store, "files" | "memory">> = {
   releaseNow: { lease: is.required(lease), isLost: is.required(is.flag) },
   owner: { sessionId: text },
   expired: { limit },
+  claim: { owner: text, ttlMs: limit, limit, claim: needed(claim) },
   commit: { commit: needed(commit), following: is.listOf(is.options(commit)) },
   enqueue: { record: is.required(task), options: is.options({ ifIdle: is.flag }) },
   post: { rows: is.required(is.listOf(post)) },
@@ -111,7 +117,8 @@ const fileRules: Rules<Files> = {
 };
 
 const files = is.withFunctions(...Object.keys(fileRules));
-const isRequired = (method: string) => method !== "releaseNow";
+const optional = ["releaseNow", "claim"];
+const isRequired = (method: string) => !optional.includes(method);
 const methods = is.withFunctions(...Object.keys(storeRules).filter(isRequired));
 /** The rule for a store of which only the files are used. */
 export const withFilesField: Field = {
@@ -125,7 +132,11 @@ export const openStoreField: Field = {
   fits: (value) => methods.fits(value) && withFilesField.fits(value),
 };
 /** The rule for a store or the name of one. */
-export const storeField = is.or(openStoreField, '"memory" or "sqlite:path"', is.text.fits);
+export const storeField = is.or(
+  openStoreField,
+  '"memory", "sqlite:path" or "postgres://…"',
+  is.text.fits,
+);
 
 // No method has more parameters, and a list of them would be copied for each call.
 type Method = (one?: unknown, two?: unknown, three?: unknown, four?: unknown) => unknown;

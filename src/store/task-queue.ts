@@ -81,7 +81,8 @@ export function targetOf({ taskId, kind, message }: Post): string | undefined {
   return typeof target === "string" ? target : undefined;
 }
 
-function agentBusy(sessionId: string, reason: string): RivuletError<"agent_busy"> {
+/** The session has a task that must come first. */
+export function agentBusy(sessionId: string, reason: string): RivuletError<"agent_busy"> {
   return new RivuletError("agent_busy", `Session ${sessionId} is busy: ${reason}.`, {
     retryable: true,
     hint: 'Wait for the task, steer it, or call with onBusy: "queue".',

@@ -49,7 +49,10 @@ describe("the constructor rejects", () => {
     [{ modelOptions: "hot" }, '`modelOptions` must be an object, got "hot".'],
     [{ execution: 5_000 }, "`execution` must be an object, got 5000."],
     [{ tracer: {} }, "`tracer` must be an object with startSpan(), got an object."],
-    [{ store: {} }, '`store` must be a store, or "memory" or "sqlite:path", got an object.'],
+    [
+      { store: {} },
+      '`store` must be a store, or "memory", "sqlite:path" or "postgres://…", got an object.',
+    ],
     [{ clock: Date }, "`clock` must be an object with now() and sleep(), got a function."],
     [{ modelOptions: { temprature: 1 } }, "modelOptions has no option `temprature`."],
     [{ toolkit: {} }, "`toolkit` must be a Toolkit, got an object."],

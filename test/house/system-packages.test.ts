@@ -18,9 +18,17 @@ it("set-up installs large packages for the deep suite only", () => {
   vi.stubEnv("PATH", "");
   const [test, deep] = [missingPackages("test"), missingPackages("deep")];
   vi.unstubAllEnvs();
-  expect(test).toEqual(["strace", "bubblewrap", "python3", "curl", "chromium"]);
+  expect(test).toEqual(["strace", "bubblewrap", "python3", "curl", "pgbouncer", "chromium"]);
   const deepOnly = ["spin", "gcc", "libc6-dev"];
-  expect(deep).toEqual(["strace", "bubblewrap", "python3", "curl", ...deepOnly, "chromium"]);
+  expect(deep).toEqual([
+    "strace",
+    "bubblewrap",
+    "python3",
+    "curl",
+    ...deepOnly,
+    "pgbouncer",
+    "chromium",
+  ]);
 });
 
 it("a test that cannot run prints why", () => {

@@ -58,7 +58,7 @@ export interface ReActAgentOptions {
   readonly hooks?: readonly Hook[];
   /** Converts a caller's messages before they are stored. */
   readonly prepareInput?: PrepareInput;
-  /** A store, `"memory"` or `"sqlite:path"`; defaults to memory. */
+  /** A store, `"memory"`, `"sqlite:path"` or `"postgres://…"`; defaults to memory. */
   readonly store?: Store | string;
   /** How many model calls a task may make before the summary; defaults to 10. */
   readonly maxIters?: number;

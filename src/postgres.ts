@@ -1,0 +1,1 @@
+export { type PostgresStoreOptions, postgresStore } from "./store/postgres/index.ts";

@@ -1,0 +1,138 @@
+import type { CommittedEvents, WatchKey } from "../../contract/index.ts";
+import type { Watchers } from "../watchers.ts";
+import type { Database } from "./database.ts";
+
+/** A kind of thing that watchers watch. */
+export type WatchKind = "log" | "session" | "task" | "inbox";
+
+/** A key with watchers in this process. */
+interface WatchedKey {
+  readonly kind: WatchKind;
+  readonly id: string;
+  watchers: number;
+  conversation: string | undefined;
+  /** The number of changes, or of the last event, up to which its watchers were woken; undefined: not known. */
+  seen: number | undefined;
+}
+
+const logsStatement = {
+  name: "poll_logs",
+  text: `SELECT g.i, greatest(l.trimmed, coalesce(
+      (SELECT b.last FROM rivulet.batches b WHERE b.log = l.no ORDER BY b.last DESC LIMIT 1), -1))
+    FROM unnest($1::text[]) WITH ORDINALITY AS g(log, i) JOIN rivulet.logs l ON l.log = g.log`,
+};
+const keysStatement = {
+  name: "poll_keys",
+  text: `SELECT g.i, c.conv, (SELECT rev FROM rivulet.conversations v WHERE v.conv = c.conv)
+    FROM unnest($1::text[], $2::boolean[]) WITH ORDINALITY AS g(id, is_task, i)
+      CROSS JOIN LATERAL (SELECT CASE WHEN g.is_task
+        THEN (SELECT t.conv FROM rivulet.tasks t WHERE t.task_id = g.id)
+        ELSE rivulet.conversation_of_1(NULL, g.id) END AS conv) c`,
+};
+
+/** How many conversations without watchers have a known number of changes. */
+const maxRevisions = 10_000;
+
+/** The keys that this process watches, and what their watchers were told: a look at the database shows the rest. */
+export class WatchedKeys {
+  readonly #watchers: Watchers;
+  readonly #keys = new Map<string, WatchedKey>();
+  /** The number of changes of conversations after the last write of this process. */
+  readonly #revisions = new Map<string, number>();
+
+  constructor(watchers: Watchers) {
+    this.#watchers = watchers;
+  }
+
+  get size(): number {
+    return this.#keys.size;
+  }
+
+  /** The logs with watchers. */
+  get logs(): readonly string[] {
+    return [...this.#keys.values()].filter(({ kind }) => kind === "log").map(({ id }) => id);
+  }
+
+  /** Adds a watcher of a key; returns a function that removes it. */
+  add(key: WatchKey): () => void {
+    const [kind, id] = entryOf(key);
+    const name = `${kind} ${id}`;
+    const watched = this.#keys.get(name) ?? {
+      ...{ kind, id, watchers: 0, conversation: undefined },
+      seen: kind === "log" ? undefined : this.#revisions.get(id),
+    };
+    watched.watchers += 1;
+    this.#keys.set(name, watched);
+    let isStopped = false;
+    return () => {
+      if (isStopped) return;
+      isStopped = true;
+      watched.watchers -= 1;
+      if (watched.watchers === 0) this.#keys.delete(name);
+    };
+  }
+
+  /** Notes the events that this process appended. */
+  appended(log: string, { after, events }: CommittedEvents): void {
+    const watched = this.#keys.get(`log ${log}`);
+    if (watched && (watched.seen ?? after) === after) watched.seen = after + events.length;
+  }
+
+  /** Notes a change that this process wrote. Changes of others before it stay to be found. */
+  changed(conversation: string, revision: number): void {
+    let isWatched = false;
+    for (const watched of this.#keys.values()) {
+      if (watched.kind === "log") continue;
+      if ((watched.conversation ?? watched.id) !== conversation) continue;
+      isWatched = true;
+      if (watched.seen === revision - 1) watched.seen = revision;
+    }
+    const known = this.#revisions.get(conversation);
+    if (isWatched ? known !== revision - 1 : (known ?? revision - 1) !== revision - 1) return;
+    this.#revisions.delete(conversation);
+    this.#revisions.set(conversation, revision);
+    if (this.#revisions.size > maxRevisions) {
+      for (const oldest of this.#revisions.keys()) {
+        this.#revisions.delete(oldest);
+        break;
+      }
+    }
+  }
+
+  /** Looks for changes in the database, and wakes the watchers that were not told of them. */
+  async poll(database: Database): Promise<void> {
+    const all = [...this.#keys.values()];
+    const logs = all.filter(({ kind }) => kind === "log");
+    const others = all.filter(({ kind }) => kind !== "log");
+    if (logs.length > 0) {
+      const ids = logs.map(({ id }) => id);
+      const rows = await database.readOnce<[place: number, last: number]>(logsStatement, [ids]);
+      for (const [place, last] of rows) this.#found(logs[place - 1] as WatchedKey, last);
+    }
+    if (others.length > 0) {
+      const rows = await database.readOnce<[number, string | null, number | null]>(keysStatement, [
+        others.map(({ id }) => id),
+        others.map(({ kind }) => kind === "task"),
+      ]);
+      for (const [place, conversation, revision] of rows) {
+        const watched = others[place - 1] as WatchedKey;
+        if (conversation !== null) watched.conversation = conversation;
+        this.#found(watched, revision ?? 0);
+      }
+    }
+  }
+
+  #found(watched: WatchedKey, current: number): void {
+    const { kind, id, seen = kind === "log" ? -1 : 0 } = watched;
+    watched.seen = current;
+    if (current === seen) return;
+    // The number tells a reader that has these events that there is nothing new.
+    const isAhead = kind === "log" && current > seen;
+    this.#watchers.touch(kind, id, isAhead ? { after: current, events: [] } : undefined);
+  }
+}
+
+function entryOf(key: WatchKey): [kind: WatchKind, id: string] {
+  const [kind = "log"] = (["log", "session", "task", "inbox"] as const).filter((one) => one in key);
+  return [kind, (key as Record<WatchKind, string>)[kind]];
+}
