@@ -7,7 +7,7 @@ import type {
   TaskRecord,
 } from "../../contract/index.ts";
 import { isTerminal, type TaskEvent } from "../../protocol/index.ts";
-import { sessionTitle, visibleFrom } from "../session-facts.ts";
+import { approvalChanges, sessionTitle, visibleFrom } from "../session-facts.ts";
 import { targetOf } from "../task-queue.ts";
 import { Body, type Place } from "./body.ts";
 import { assertStorable, isStorable } from "./ids.ts";
@@ -127,12 +127,17 @@ function encodeMessages({ sessionId, at, messages }: SessionAppend): EncodedAppe
 
 function appendPart({ sessionId, at, messages }: EncodedAppend, body: Body) {
   const given = messages.map(({ message }) => message);
+  const due = approvalChanges(given).map(({ approvalId, dueAt }) => [
+    JSON.stringify(approvalId),
+    dueAt ?? null,
+  ]);
   const words = given.map(wordsVector).map((vector) => (vector === "" ? null : body.add(vector)));
   return {
     session: sessionId,
     at,
     messages: messages.map(({ text }) => body.add(text)),
     words,
+    ...(due.length > 0 && { due }),
     title: sessionTitle(given),
     visibleFrom: visibleFrom(given, at),
   };

@@ -55,6 +55,11 @@ function tasksQuery(query: TaskQuery): Query {
     found.values.push(status);
     found.where.push(`status = ANY ($${found.values.length}::text[])`);
   }
+  if (query.dueBy !== undefined) {
+    found.values.push(query.dueBy);
+    const due = `SELECT session_id FROM rivulet.due WHERE due_at <= $${found.values.length}`;
+    found.where.push(`session_id = ANY (ARRAY(${due}))`);
+  }
   found.values.push(atMost(query.limit));
   const text = `SELECT record FROM rivulet.tasks WHERE ${found.where.join(" AND ")}
     ORDER BY no ${newestFirst ? "DESC" : "ASC"} LIMIT $${found.values.length}`;

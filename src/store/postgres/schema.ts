@@ -161,6 +161,16 @@ export const tables = `
   CREATE INDEX posts_session ON rivulet.posts (session_id, no);
   CREATE INDEX posts_root ON rivulet.posts (root_task_id, no) WHERE root_task_id IS NOT NULL;
 
+  -- Approvals that expire and have no answer, with the session that asks for them. The id is JSON, because it comes from
+  -- messages, which may have characters that PostgreSQL cannot store.
+  CREATE TABLE rivulet.due (
+    session_id text COLLATE "C" NOT NULL,
+    approval text COLLATE "C" NOT NULL,
+    due_at float8 NOT NULL,
+    PRIMARY KEY (session_id, approval)
+  );
+  CREATE INDEX due_time ON rivulet.due (due_at, session_id);
+
   -- "hash" is free for files whose bytes are stored once by their content.
   CREATE TABLE rivulet.files (
     path text COLLATE "C" PRIMARY KEY,

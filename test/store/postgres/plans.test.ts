@@ -35,6 +35,8 @@ const fill = `
   INSERT INTO rivulet.posts (post_id, session_id, root_task_id, conv, kind, taken, post)
     SELECT 'post_' || n, 'sess_' || n, 'task_' || n, 'sess_' || n, 'input', n % 1000 > 0, '{}'
     FROM generate_series(1, ${count}) n;
+  INSERT INTO rivulet.due (session_id, approval, due_at)
+    SELECT 'sess_' || n, 'a', n FROM generate_series(1, ${count}) n;
   INSERT INTO rivulet.files (path, size, modified_at, data)
     SELECT 'blobs/task_' || n || '/a', 1, 0, '\\x00' FROM generate_series(1, ${count}) n;
   ANALYZE`;
@@ -90,6 +92,8 @@ const calls: Readonly<Record<string, (store: Store) => Promise<unknown>>> = {
     store.tasks({ sessionId: "sess_22", newestFirst: true, limit: 1 }),
   "tasks of a tree": (store) => store.tasks({ rootTaskId: "task_22", status: ["in_progress"] }),
   "tasks of a parent": (store) => store.tasks({ parentSessionId: "sess_22" }),
+  "tasks with an approval that expires": (store) =>
+    store.tasks({ status: ["suspended"], dueBy: 10 }),
   "suspended tasks": (store) => store.tasks({ status: ["suspended"] }),
   "put a file": (store) => store.files.put("a/b", new Uint8Array(1)),
   "get a file": (store) => store.files.get("a/b"),

@@ -144,6 +144,11 @@ export const commits = `
                 rivulet.text_1(body, e, base)::tsvector || rivulet.user_word_1(s.user_id)
               FROM jsonb_array_elements(x->'words') WITH ORDINALITY AS g(e, i) WHERE e <> 'null';
           END IF;
+          FOR p IN SELECT e->>0 AS id, (e->>1)::float8 AS due_at FROM jsonb_array_elements(x->'due') e LOOP
+            DELETE FROM rivulet.due WHERE session_id = x->>'session' AND approval = p.id;
+            INSERT INTO rivulet.due (session_id, approval, due_at)
+              SELECT x->>'session', p.id, p.due_at WHERE p.due_at IS NOT NULL;
+          END LOOP;
           UPDATE rivulet.sessions SET messages = s.messages + count, updated_at = now,
               title = coalesce(title, x->>'title'),
               visible_from = coalesce((x->>'visibleFrom')::int, visible_from)

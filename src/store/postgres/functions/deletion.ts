@@ -51,6 +51,7 @@ export const deletion = `
         DELETE FROM rivulet.files WHERE path >= 'blobs/' || task || '/' AND path < 'blobs/' || task || '0';
       END LOOP;
       SELECT array_agg(no) INTO numbers FROM rivulet.sessions WHERE session_id = ANY (in_sessions);
+      DELETE FROM rivulet.due WHERE session_id = ANY (in_sessions);
       DELETE FROM rivulet.messages WHERE session = ANY (numbers);
       DELETE FROM rivulet.search WHERE session = ANY (numbers);
       DELETE FROM rivulet.sessions WHERE no = ANY (numbers);

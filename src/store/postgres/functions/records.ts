@@ -72,6 +72,9 @@ export const tasks = `
         UPDATE rivulet.sessions SET updated_at = now WHERE no = s.no;
       END IF;
 
+      IF t->>'status' NOT IN ${unfinished} THEN
+        DELETE FROM rivulet.due WHERE session_id = t->>'session';
+      END IF;
       IF is_new THEN
         WITH waiting AS (
           SELECT no, conv, rivulet.conversation_of_1(root_task_id, session_id) AS now_in
