@@ -122,7 +122,8 @@ export class ResultEmitter {
     }
     item.hasChild = hasChild;
     for (const part of item.parts)
-      if (part.block) part.block = withReference(part.block, referenceId);
+      if (part.block && part.block.reference_id !== referenceId)
+        part.block = withReference(part.block, referenceId);
     this.#emitter.closeItem(item, { status, ...(error && { error }) });
   }
 
@@ -134,7 +135,11 @@ export class ResultEmitter {
     this.#part ??= this.#emitter.openPart(this.item, this.#withReference({}));
     const isCut = text.length > room;
     const shown = isCut ? text.slice(0, room).toWellFormed() + placeholders.streamCut : text;
-    this.#emitter.appendText(this.#part, shown);
+    this.#append(this.#part, shown);
+  }
+
+  #append(part: WrittenPart, text: string): void {
+    part.text += this.#emitter.appendText(part, text);
   }
 
   /** A large image is announced, so that a reader can show its place while it loads. */
@@ -158,7 +163,10 @@ export class ResultEmitter {
     const part = this.#part;
     if (part === undefined) return;
     this.#part = undefined;
-    if (part.held !== "") part.held = "\uFFFD"; // the second half never came
+    if (part.held !== "") {
+      part.held = "";
+      this.#append(part, "\uFFFD"); // the second half never came
+    }
     this.#emitter.closePart(part);
   }
 

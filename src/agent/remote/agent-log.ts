@@ -1,10 +1,9 @@
 import type { Clock } from "../../base/clock.ts";
-import { isPlainObject, isSame } from "../../base/plain.ts";
+import { isPlainObject } from "../../base/plain.ts";
 import {
   type Agent,
   type Approval,
   isOfTurn,
-  parseJson,
   type RemoteAnswer,
   type RemoteReading,
   type Reply,
@@ -26,6 +25,7 @@ import {
   type TaskEvent,
   type TaskObject,
   type TaskSuspended,
+  TaskWriter,
   type Usage,
 } from "../../protocol/index.ts";
 import { isVisible, stopCallId } from "../loop/next.ts";
@@ -119,34 +119,43 @@ export class AgentLog {
     return calls.findLast(({ call_id }) => call_id === callId);
   }
 
+  /** Writes events of our own after those that were read. */
+  *#write(write: (writer: TaskWriter) => void): Generator<LogEvent> {
+    const events: LogEvent[] = [];
+    const now = () => this.#clock.now();
+    write(new TaskWriter(this.#known, { write: (event) => events.push(event), now }));
+    for (const event of events) yield { ...event, sequence_number: ++this.#number };
+  }
+
   /** Resumes a task whose last reader is gone: what it left open is discarded, and shown again if the agent repeats it. */
   async *recover(): AsyncGenerator<LogEvent> {
     this.isRecovered = true;
     const wasRunning = this.#known.status === "in_progress";
-    yield this.#event({ type: "task.resumed", reason: "recovered" });
-    if (!wasRunning) return;
     const { committedOutput = 0 } = (await this.#store.task(this.#top.taskId)) ?? {};
     const lastResult = this.#output.findLastIndex(({ type }) => type === "tool_result");
     const turnStart = Math.max(committedOutput, lastResult);
     const held = [...this.#known.children, ...this.#pending.map(({ call_id = "" }) => call_id)];
-    for (const [index, item] of this.#output.entries()) {
-      const isOpen = item.type === "tool_result" && item.status === "in_progress";
-      const isLost = isOpen && !held.includes(item.call_id);
-      if (!isLost && !(isOfTurn(item) && index >= turnStart)) continue;
-      this.#indexes.delete(item.id.replace(againMarks, ""));
-      yield this.#discard(item.id, index);
-    }
+    yield* this.#write((writer) => {
+      writer.resume("recovered");
+      for (const item of wasRunning ? writer.items : []) {
+        const { id, type, isOpen, index, callId = "" } = item;
+        const isResult = type === "tool_result";
+        const isLost = isResult ? isOpen && !held.includes(callId) : index >= turnStart;
+        if (!isLost || type === "discarded") continue;
+        this.#indexes.delete(id.replace(againMarks, ""));
+        writer.discard(item, "recovered");
+      }
+    });
   }
 
   /** Resumes a task with answers that the agent has. */
-  *resume(answers: readonly RemoteAnswer[]): Generator<LogEvent> {
-    for (const { approvalId: approval_id, decision, reason } of answers) {
-      const given = { approval_id, decision, ...(reason !== undefined && { reason }) };
-      if (this.#isPending(approval_id))
-        yield this.#event({ type: "task.approval.resolved", ...given });
-    }
-    if (this.#known.status === "suspended")
-      yield this.#event({ type: "task.resumed", reason: "approval_resolved" });
+  resume(answers: readonly RemoteAnswer[]): Generator<LogEvent> {
+    return this.#write((writer) => {
+      for (const { approvalId, decision, reason } of answers)
+        if (writer.pending.some(({ approval_id }) => approval_id === approvalId))
+          writer.resolve(approvalId, { decision, ...(reason !== undefined && { reason }) });
+      if (writer.status === "suspended") writer.resume();
+    });
   }
 
   /** The events here that an event of the agent's log leads to. */
@@ -230,9 +239,14 @@ export class AgentLog {
     while (this.#ownIndexes.has(id)) id += againMark;
     this.#ownIndexes.set(id, output_index);
     this.#indexes.set(item.id, output_index);
-    const turn = isOfTurn(item) && { message_id: `msg_${this.#top.taskId}_${this.#turnStart}` };
+    const turn = isOfTurn(item) && { message_id: this.#turnId };
     const added = { ...turn, ...item, id, status: "in_progress" as const };
     yield this.#event({ type: "task.output_item.added", output_index, item: added });
+  }
+
+  /** The message that the items of this turn become. */
+  get #turnId(): string {
+    return `msg_${this.#top.taskId}_${this.#turnStart}`;
   }
 
   /** What the closing event leaves out is what the item has so far. */
@@ -267,25 +281,25 @@ export class AgentLog {
     yield this.#event({ type: "task.usage", cumulative: true, usage, ...(cost && { cost }) });
   }
 
-  /** Shows the reply of an agent that has shown no message. A message cannot follow a call without a result. */
-  *say({ content = [] }: Reply<unknown>): Generator<LogEvent> {
+  /** Shows the reply of an agent that has shown no message. */
+  say(reply: Reply<unknown>): Generator<LogEvent> {
+    return this.#write((writer) => this.#say(writer, reply));
+  }
+
+  /** A message cannot follow a call without a result. */
+  #say(writer: TaskWriter, { content = [] }: Reply<unknown>): void {
     const block_list = content.filter(isVisible).map(toWireBlock);
-    const isOver = ({ type, status }: Item) =>
-      type === "message" || (type === "tool_result" && status === "in_progress");
-    if (block_list.length === 0 || this.#output.some(isOver)) return;
-    const message = { type: "message", id: `msg_${this.#top.taskId}`, role: "assistant" } as const;
-    const index = this.#output.length;
-    yield* this.#open({ ...message, block_list: [] });
-    yield* this.#close(index, { ...message, block_list });
+    const isOver = writer.items.some(
+      ({ type, isOpen }) => type === "message" || (type === "tool_result" && isOpen),
+    );
+    if (block_list.length === 0 || isOver) return;
+    const id = freeId(writer, `msg_${this.#top.taskId}`);
+    const message = writer.open({ type: "message", id, message_id: this.#turnId });
+    writer.close(message, { block_list });
   }
 
   /** Suspends the task until its approvals are answered; those that the agent's log does not show are added. */
   async *suspend(reply: Reply<unknown>, approvals: readonly Approval[]): AsyncGenerator<LogEvent> {
-    for (const [index, item] of this.#output.entries()) {
-      if (!isOfTurn(item) || item.status !== "in_progress") continue;
-      if (item.type === "tool_call") yield this.#discard(item.id, index);
-      else yield* this.#close(index, { status: "incomplete" });
-    }
     const unasked: Approval[] = [];
     for (const approval of approvals) {
       const isSameCall = ({ call }: Approval) => call.id === approval.call.id;
@@ -293,21 +307,24 @@ export class AgentLog {
       if (this.#isAsked(relayedId(approval.id)) || unasked.some(isSameCall)) continue;
       if (!(await this.#isOfDescendant(approval))) unasked.push(approval);
     }
-    // All calls come before the first question: they are one message of the transcript.
-    yield* this.say(reply);
-    for (const { call } of unasked) yield* this.#showCall(call);
-    for (const approval of unasked) yield this.#ask(approval);
-    if (this.#pending.length === 0 && this.#suspension === undefined) {
-      const id = `${unlistedStop}${this.#top.taskId}-${this.#known.approvals.length}`;
-      const stop = { approval_id: relayedId(id), kind: "stop", message: "Continue?" } as const;
-      yield this.#event({ type: "task.approval.requested", ...stop });
-    }
-    const approval_ids = this.#pending.map(({ approval_id }) => approval_id);
-    const isStop = this.#pending.some(({ kind }) => kind === "stop");
-    const reason = isStop ? "stop_requested" : "approval";
-    const suspension = this.#suspension ?? { type: "task.suspended", reason, approval_ids };
-    const generate_reason = reply.generateReason;
-    yield this.#event({ generate_reason, ...suspension } as EventBody);
+    yield* this.#write((writer) => {
+      for (const item of writer.items) {
+        if (!item.isOpen || item.type === "tool_result") continue;
+        if (item.type === "tool_call") writer.discard(item, "recovered");
+        else writer.close(item, { status: "incomplete" });
+      }
+      // All calls come before the first question: they are one message of the transcript.
+      this.#say(writer, reply);
+      for (const { call } of unasked) this.#showCall(writer, call);
+      for (const approval of unasked) this.#ask(writer, approval);
+      if (writer.pending.length === 0 && this.#suspension === undefined) {
+        const id = `${unlistedStop}${this.#top.taskId}-${this.#known.approvals.length}`;
+        writer.ask({ approval_id: relayedId(id), kind: "stop", message: "Continue?" });
+      }
+      const isStop = writer.pending.some(({ kind }) => kind === "stop");
+      const reason = isStop ? "stop_requested" : "approval";
+      writer.suspend({ generate_reason: reply.generateReason, reason, ...this.#suspension });
+    });
   }
 
   /** A descendant has a record, and its own events show its approvals. */
@@ -317,24 +334,22 @@ export class AgentLog {
     return record?.rootTaskId === rootTaskId && record.taskId !== topId;
   }
 
-  *#showCall({ id, name, input }: Approval["call"]): Generator<LogEvent> {
-    const call_id = this.#idOf(id);
-    if (id === stopCallId || this.#callOf(call_id)) return;
-    const index = this.#output.length;
-    yield* this.#open({ type: "tool_call", id: `fc_${call_id}`, call_id, name, arguments: "" });
-    const whole = { type: "tool_call", arguments: JSON.stringify(input ?? {}) } as const;
-    yield* this.#close(index, whole);
-    yield* this.#open({ type: "tool_result", id: `fco_${call_id}`, call_id, block_list: [] });
+  #showCall(writer: TaskWriter, { id: ownId, name, input }: Approval["call"]): void {
+    const call_id = this.#idOf(ownId);
+    if (ownId === stopCallId || writer.call(call_id)) return;
+    const id = freeId(writer, `fc_${call_id}`);
+    const call = writer.open({ type: "tool_call", id, call_id, name, message_id: this.#turnId });
+    writer.close(call, { arguments: JSON.stringify(input ?? {}) });
+    writer.open({ type: "tool_result", id: freeId(writer, `fco_${call_id}`), call_id });
   }
 
-  #ask({ id, kind, call, message, expiresAt }: Approval): LogEvent {
-    const shown = this.#callOf(this.#idOf(call.id));
-    const input = call.input ?? {};
-    const isAsShown = shown?.name === call.name && isSame(parseJson(shown.arguments), input);
-    return this.#event({
-      ...{ type: "task.approval.requested", approval_id: relayedId(id), kind },
-      ...(shown && { call_id: shown.call_id, name: call.name, arguments: JSON.stringify(input) }),
-      ...(shown && !isAsShown && { edited: true }),
+  #ask(writer: TaskWriter, { id, kind, call, message, expiresAt }: Approval): void {
+    const call_id = this.#idOf(call.id);
+    const shown = { call_id, name: call.name, arguments: JSON.stringify(call.input ?? {}) };
+    writer.ask({
+      approval_id: relayedId(id),
+      kind,
+      ...(writer.call(call_id) && shown),
       ...(message !== undefined && { message }),
       ...(expiresAt !== undefined && { expires_at: expiresAt }),
     });
@@ -345,11 +360,6 @@ export class AgentLog {
     const { taskId: id } = this.#top;
     const task = { id, object: "task", completed_at: this.#clock.now(), ...end } as const;
     return this.#event({ type: `task.${end.status}`, task } as EventBody);
-  }
-
-  #discard(item_id: string, output_index: number): LogEvent {
-    const reason = "recovered";
-    return this.#event({ type: "task.output_item.discarded", item_id, output_index, reason });
   }
 
   #event(body: EventBody): LogEvent {
@@ -384,4 +394,9 @@ export class AgentLog {
     });
     return Object.fromEntries(fields) as T;
   }
+}
+
+/** An id that no item of the task has. */
+function freeId(writer: TaskWriter, id: string): string {
+  return writer.item(id) ? freeId(writer, id + againMark) : id;
 }

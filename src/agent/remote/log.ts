@@ -12,7 +12,6 @@ import {
   type TaskRecord,
   tooManyBytes,
 } from "../../contract/index.ts";
-import type { EventBody } from "../../protocol/index.ts";
 import {
   type ApprovalRequested,
   type ApprovalResolved,
@@ -26,6 +25,7 @@ import {
   type TaskCreated,
   type TaskEvent,
   TaskTree,
+  TaskWriter,
   type Usage,
 } from "../../protocol/index.ts";
 import { readPages } from "../../store/index.ts";
@@ -105,14 +105,12 @@ export class RemoteLog {
 
   /** The state of a task that has just begun here. */
   begin(run: TaskRun): void {
-    const { taskId: id, agentId, sessionId, createdAt: created_at } = run.state.record;
-    const at = { task_id: id, sequence_number: -1, created_at };
-    const task = { id, object: "task", agent_id: agentId, session_id: sessionId } as const;
-    const created = { ...task, status: "queued", created_at } as const;
-    this.#note({ type: "task.created", ...at, task_seq: 0, task: created });
-    const begun = { ...task, status: "in_progress" } as const;
-    this.#note({ type: "task.in_progress", ...at, task_seq: 1, task: begun });
-    this.runs.set(id, run);
+    const { taskId, agentId, sessionId, createdAt } = run.state.record;
+    const write = (event: LogEvent) => this.#note(event);
+    const writer = new TaskWriter(taskId, { write, now: () => createdAt });
+    writer.create({ agent_id: agentId, session_id: sessionId, created_at: createdAt });
+    writer.start();
+    this.runs.set(taskId, run);
   }
 
   /** Continues a log that an earlier process, or an earlier drive, has written. */
@@ -444,15 +442,17 @@ export class RemoteLog {
     return run;
   }
 
-  /** Adds an event of our own to those that were read. */
-  #add(run: TaskRun, body: EventBody): void {
-    const { taskId: task_id } = run.identity.ref;
-    const task_seq = (this.#seqs.get(task_id) ?? -1) + 1;
-    this.#seqs.set(task_id, task_seq);
-    const at = { task_id, task_seq, sequence_number: -1, created_at: run.settings.clock.now() };
-    const event = { ...body, ...at } as LogEvent;
-    this.#tree.apply(event);
-    run.output.emitter.forward(event);
+  /** Adds events of our own, which close what is open, to those that were read. */
+  #close(run: TaskRun): void {
+    const known = this.#tree.task(run.identity.ref.taskId);
+    if (known === undefined) return;
+    const { clock } = run.settings;
+    const write = (event: LogEvent) => {
+      this.#tree.apply(event);
+      this.#seqs.set(event.task_id, event.task_seq);
+      run.output.emitter.forward(event);
+    };
+    closeItems(run, new TaskWriter(known, { write, now: () => clock.now() }));
   }
 
   /** Ends a task and those below it here, because the server cannot be asked or believed any more. */
@@ -485,7 +485,7 @@ export class RemoteLog {
     if (!this.runs.delete(taskId)) return;
     this.#closed.add(taskId);
     await this.#endAnnounced(run);
-    for (const body of closeItems(run, this.#tree)) this.#add(run, body);
+    this.#close(run);
     await commitStep(run, newMessages(run, this.#tree));
     const ending = await endingFor(run);
     // A suspended task cannot show the results that end it.

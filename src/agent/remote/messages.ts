@@ -13,16 +13,14 @@ import {
   type TurnItem,
   turnsIn,
 } from "../../contract/index.ts";
-import {
-  closedItem,
-  type EventBody,
-  type Item,
-  type ItemChange,
-  type LogEvent,
-  type TaskEvent,
-  type TaskObject,
-  type TaskTree,
-  type ToolResultItem,
+import type {
+  Item,
+  LogEvent,
+  TaskEvent,
+  TaskObject,
+  TaskTree,
+  TaskWriter,
+  ToolResultItem,
   WrittenItem,
 } from "../../protocol/index.ts";
 import { controlMessage, type TaskRun } from "../loop/task-run.ts";
@@ -115,22 +113,16 @@ export function editedMessage({ metadata }: TaskObject): Message | undefined {
   return messageProblem(edited, "reply") === undefined ? (edited as Message) : undefined;
 }
 
-/** The events that close what a remote task has open; the results of its calls stay open, for their ends. */
-export function closeItems(run: TaskRun, tree: TaskTree): readonly EventBody[] {
-  const { output = [] } = tree.task(run.identity.ref.taskId) ?? {};
+/** Closes what a remote task has open; the results of its calls stay open, for their ends. */
+export function closeItems(run: TaskRun, writer: TaskWriter): void {
   const status = run.control.controller.signal.aborted ? "cancelled" : "incomplete";
-  return output.flatMap((item, output_index): readonly EventBody[] => {
-    const { id } = item;
-    if (item.status !== "in_progress") return [];
-    if (item.type === "tool_result") {
-      run.output.openResults.set(item.call_id, new WrittenItem(item, output_index));
-      return [];
-    }
-    const discarded = { type: "task.output_item.discarded", item_id: id, output_index } as const;
-    if (item.type === "tool_call") return [{ ...discarded, reason: "recovered" }];
-    const closed = closedItem({ ...item, status }, status) as ItemChange;
-    return [{ type: "task.output_item.done", output_index, item: closed }];
-  });
+  for (const item of writer.items) {
+    if (!item.isOpen) continue;
+    if (item.type === "tool_result")
+      run.output.openResults.set(item.callId ?? "", item as WrittenItem);
+    else if (item.type === "tool_call") writer.discard(item, "recovered");
+    else writer.close(item, { status });
+  }
 }
 
 /** The size of an event that a server sent; throws for one that cannot be written. */

@@ -15,35 +15,42 @@ export interface ItemEnd {
 
 /** The item of the event that closes it. */
 export function doneItem(item: WrittenItem, end: ItemEnd): ItemChange {
-  const { id, callId: call_id = "", name = "", purpose, parts } = item;
-  const { status = "completed", error, encrypted_content } = end;
-  const done = { id, status, ...(error && { error }) };
+  const change = changeOf(item, end);
+  return end.error ? ({ ...change, error: end.error } as ItemChange) : change;
+}
+
+function changeOf(item: WrittenItem, end: ItemEnd): ItemChange {
+  const { id, type, callId: call_id = "", name = "", parts } = item;
+  const { status = "completed", encrypted_content } = end;
   const isEmpty = parts.length === 0;
-  if (item.type === "tool_call") {
+  if (type === "tool_call") {
     const input = isEmpty ? (end.arguments ?? "") : item.arguments;
-    return { type: "tool_call", ...done, call_id, name, arguments: input };
+    return { type, id, status, call_id, name, arguments: input };
   }
-  if (item.type === "reasoning") {
+  if (type === "reasoning") {
     const entries = item.partsOf("summary").map(({ text }) => ({ type: "text", text }) as const);
-    const type = "reasoning_text";
-    const content = item.partsOf("content").map(({ text }) => ({ type, text }) as const);
+    const raw = { type: "reasoning_text" } as const;
+    const content = item.partsOf("content").map(({ text }) => ({ ...raw, text }));
     return {
-      type: "reasoning",
-      ...done,
+      type,
+      id,
+      status,
       summary: isEmpty ? (end.summary ?? []) : entries,
       ...(content.length > 0 && { content }),
       ...(encrypted_content !== undefined && { encrypted_content }),
     };
   }
-  const given = (end.block_list ?? []).map((block) => closed(block));
-  const blocks = item.blocks.map((block, at) => numbered(block, given[at]));
-  const block_list = isEmpty ? given : blocks;
-  if (item.type === "message")
-    return { type: "message", ...done, role: "assistant", block_list, ...(purpose && { purpose }) };
-  const result = { type: "tool_result", ...done, call_id } as const;
-  if (!item.hasChild) return { ...result, block_list };
+  const given = end.block_list?.map((block) => closed(block));
+  const blocks = given ? item.blocks.map((block, at) => numbered(block, given[at])) : item.blocks;
+  const block_list = isEmpty && given ? given : blocks;
+  if (type === "message") {
+    const message = { type, id, status, role: "assistant", block_list } as const;
+    return item.purpose ? { ...message, purpose: item.purpose } : message;
+  }
+  if (!item.hasChild) return { type: "tool_result", id, status, call_id, block_list };
   // Readers find a child's output through its task, so the item keeps the blocks that it has.
-  return { ...result, ...(end.block_list && { block_list }), child_task_id: call_id };
+  const result = { type: "tool_result", id, status, call_id, child_task_id: call_id } as const;
+  return given ? { ...result, block_list } : result;
 }
 
 /** A result that fails loses the numbers of its blocks, and one that is cited may get them at its end. */

@@ -93,7 +93,7 @@ export class WrittenPart {
   held = "";
   /** The number of the next preview of an image. */
   preview = 0;
-  annotations: Annotation[] = [];
+  #annotations: Annotation[] | undefined;
   #block: WireBlock | undefined;
 
   constructor(item: WrittenItem, kind: WrittenPart["kind"], index: number, block?: WireBlock) {
@@ -106,17 +106,29 @@ export class WrittenPart {
 
   /** The block so far; undefined if the part is not one. */
   get block(): WireBlock | undefined {
-    const { kind, text, annotations } = this;
-    if (kind !== "text") return this.#block;
-    const cited = annotations.length > 0 && { annotations };
-    return { ...this.#block, type: "text", text, ...cited };
+    const block = this.#block;
+    if (this.kind !== "text") return block;
+    const { text } = this;
+    const annotations = this.#annotations;
+    const isWhole = block?.type === "text" && block.text === text;
+    if (isWhole && block.annotations?.length === annotations?.length) return block;
+    return { ...block, type: "text", text, ...(annotations && { annotations }) };
   }
 
   set block(block: WireBlock | undefined) {
     this.#block = block;
     if (block?.type !== "text") return;
     this.text = block.text;
-    this.annotations = [...(block.annotations ?? [])];
+    this.#annotations = block.annotations && [...block.annotations];
+  }
+
+  get annotations(): readonly Annotation[] {
+    return this.#annotations ?? [];
+  }
+
+  addAnnotation(annotation: Annotation): void {
+    this.#annotations ??= [];
+    this.#annotations.push(annotation);
   }
 
   /** The id of the block. */

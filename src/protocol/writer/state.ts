@@ -98,8 +98,10 @@ export class WriterState extends TaskStream {
     this.children.set(item.callId ?? "", { item, state });
   }
 
-  protected override formText(text: string): string {
-    return text.toWellFormed();
+  protected override delta(part: WrittenPart, text: string): void {
+    const wellFormed = text.toWellFormed();
+    part.text += wellFormed;
+    super.delta(part, wellFormed);
   }
 
   protected override write(event: LogEvent): void {

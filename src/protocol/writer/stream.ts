@@ -32,22 +32,22 @@ export interface PartStart extends Partial<Omit<WireImageBlock, "type">> {
   readonly annotations?: readonly unknown[];
 }
 
-/** The events of the parts. */
-const partEvents = {
-  text: ["task.text.added", "task.text.delta", "task.text.done"],
-  image: ["task.image.added", "task.image.delta", "task.image.done"],
-  block: ["", "", "task.block.done"],
-  summary: [
-    "task.reasoning_summary_item.added",
-    "task.reasoning_summary_text.delta",
-    "task.reasoning_summary_item.done",
-  ],
-  content: ["", "task.reasoning_text.delta", "task.reasoning_text.done"],
-  arguments: ["", "task.tool_call_arguments.delta", "task.tool_call_arguments.done"],
+/** The events of the parts that open or grow. */
+const addedEvents = {
+  text: "task.text.added",
+  image: "task.image.added",
+  summary: "task.reasoning_summary_item.added",
 } as const;
-const added = 0;
-const delta = 1;
-const done = 2;
+const deltaEvents = {
+  summary: "task.reasoning_summary_text.delta",
+  content: "task.reasoning_text.delta",
+  arguments: "task.tool_call_arguments.delta",
+} as const;
+const blockEvents = {
+  text: "task.text.done",
+  image: "task.image.done",
+  block: "task.block.done",
+} as const;
 
 /** An event that adds text. */
 export type DeltaEvent = Extract<LogEvent, { readonly delta: string }>;
@@ -77,11 +77,6 @@ export abstract class TaskStream {
   /** Returns an event as it may be written. */
   form<Body extends EventBody>(body: Body): Body {
     return body;
-  }
-
-  /** Returns text as it may be written. */
-  protected formText(text: string): string {
-    return text;
   }
 
   get outputLength(): number {
@@ -158,12 +153,15 @@ export abstract class TaskStream {
 
   #addPart(item: WrittenItem, kind: "summary" | "image" | "text", block: WireBlock): WrittenPart {
     const index = item.lengthOf(kind);
-    const type = partEvents[kind][added];
+    const type = addedEvents[kind];
     this.append(this.form({ type, ...placeOf({ item, kind, index }), item: block } as EventBody));
     return item.addPart(kind, true, block);
   }
 
-  /** Appends text to a part and returns what was written, which does not end in half a surrogate pair. */
+  /**
+   * Appends text to a part and returns what was written, which does not end in half a surrogate pair. The caller keeps
+   * the text, for the end of the part.
+   */
   appendText(part: WrittenPart, text: string): string {
     let whole = text;
     if (part.held !== "" || halfAtEnd(text) > 0) {
@@ -172,15 +170,9 @@ export abstract class TaskStream {
       part.held = whole.slice(cut);
       whole = whole.slice(0, cut);
     }
-    return whole === "" ? "" : this.#grow(part, whole);
-  }
-
-  #grow(part: WrittenPart, whole: string): string {
-    const text = this.formText(whole);
-    part.text += text;
-    if (text.length <= maxDelta) this.delta(part, text);
-    else for (const piece of piecesOf(text)) this.delta(part, piece);
-    return text;
+    if (whole.length > maxDelta) for (const piece of piecesOf(whole)) this.delta(part, piece);
+    else if (whole !== "") this.delta(part, whole);
+    return whole;
   }
 
   /** Writes a delta of at most `maxDelta` characters. */
@@ -192,7 +184,7 @@ export abstract class TaskStream {
   protected deltaEvent({ item, kind, index }: WrittenPart, text: string): Mutable<DeltaEvent> {
     if (kind !== "text") {
       const body = {
-        type: partEvents[kind][delta],
+        type: deltaEvents[kind as keyof typeof deltaEvents],
         ...placeOf({ item, kind, index }),
         delta: text,
       };
@@ -219,7 +211,7 @@ export abstract class TaskStream {
     const at = { item_id: item.id, output_index: item.index, block_index };
     const annotation_index = annotations.length;
     this.append({ type: "task.text.annotation.added", ...at, annotation_index, annotation });
-    annotations.push(annotation);
+    part.addAnnotation(annotation);
   }
 
   /** Shows an image that replaces the last one of its part. */
@@ -243,7 +235,7 @@ export abstract class TaskStream {
   addBlock(item: WrittenItem, block: WireBlock): WrittenPart {
     const kind = block.type === "text" || block.type === "image" ? block.type : "block";
     const at = placeOf({ item, kind, index: item.lengthOf(kind) });
-    const body = this.form({ type: partEvents[kind][done], ...at, item: block } as EventBody);
+    const body = this.form({ type: blockEvents[kind], ...at, item: block } as EventBody);
     this.append(body);
     return item.addPart(kind, false, (body as unknown as { readonly item: WireBlock }).item);
   }
@@ -251,26 +243,17 @@ export abstract class TaskStream {
   /** Closes a part: an image as its last preview or the given one; a given text is that of all its deltas. */
   closePart(part: WrittenPart, whole: Partial<WireBlock> = {}): void {
     const { kind } = part;
-    if (part.held !== "") this.#grow(part, part.held);
+    if (part.held !== "") this.delta(part, part.held);
     part.held = "";
     if (kind === "image") {
       const item = this.#imageOf(part, { ...part.block, ...whole });
       this.append({ type: "task.image.done", ...placeOf(part), item } as EventBody);
       part.block = item;
     } else {
-      const text = this.formText((whole as { readonly text?: string }).text ?? part.text);
-      const entry = { type: "text", text } as const;
-      const block = kind === "text" ? { ...whole, ...part.block, ...entry } : entry;
-      const value =
-        kind === "content"
-          ? { text }
-          : kind === "arguments"
-            ? { arguments: text }
-            : { item: block };
-      const type = partEvents[kind][done];
-      const body = this.form({ type, ...placeOf(part), ...value } as BodyOf<"task.text.done">);
+      const text = (whole as { readonly text?: string }).text ?? part.text;
+      const body = this.form(doneBody(part, whole, text));
       this.append(body);
-      if (kind === "text") part.block = body.item;
+      if (body.type === "task.text.done") part.block = body.item;
       else part.text = text;
     }
     part.isOpen = false;
@@ -312,6 +295,23 @@ export abstract class TaskStream {
     const change = { mode: "background", reason: "sync_timeout" } as const;
     this.append({ type: "task.child.promoted", ...childPlace(item), ...change });
   }
+}
+
+/** The event that closes a part with a text. */
+function doneBody(part: WrittenPart, whole: object, text: string): EventBody {
+  const { kind, index } = part;
+  const at = { item_id: part.item.id, output_index: part.item.index };
+  if (kind === "arguments")
+    return { type: "task.tool_call_arguments.done", ...at, arguments: text };
+  if (kind === "content")
+    return { type: "task.reasoning_text.done", ...at, content_index: index, text };
+  const type = "text";
+  if (kind === "summary") {
+    const item = { type, text } as const;
+    return { type: "task.reasoning_summary_item.done", ...at, summary_index: index, item };
+  }
+  const item = { ...whole, ...part.block, type, text } as const;
+  return { type: "task.text.done", ...at, block_index: index, item };
 }
 
 function placeOf({ item, kind, index }: Pick<WrittenPart, "item" | "kind" | "index">) {

@@ -231,14 +231,17 @@ export class TaskWriter {
   }
 
   /** Closes a part: an image as its last preview or the given one, a text without deltas as the given one. */
-  closePart(part: Readonly<WrittenPart>, whole: Partial<WireBlock> = {}): void {
+  closePart(part: Readonly<WrittenPart>, end: Partial<WireBlock> = {}): void {
     this.#state.expect("in_progress");
     const opened = this.#state.openedPart(part);
-    const given = closed(copyOf("part", whole));
+    const given = closed(copyOf("part", end));
     const { text = "", ...rest } = given as { readonly text?: string };
     const hasText = opened.text !== "" || opened.held !== "";
-    if (opened.kind !== "image") readText("part.text", text);
-    this.#state.closePart(opened, hasText ? rest : given);
+    if (opened.kind === "image") this.#state.closePart(opened, given);
+    else {
+      const whole = readText("part.text", text).toWellFormed();
+      this.#state.closePart(opened, hasText ? rest : { ...rest, text: whole });
+    }
   }
 
   /** Shows the progress of a tool. */
