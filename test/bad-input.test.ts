@@ -152,6 +152,7 @@ const serveOptions = (): All<server.ServeOptions> => ({
   ...appOptions(),
   port: 0,
   host: "127.0.0.1",
+  run: true,
   lostTasks: "resume",
   watchdog: false,
   shutdownMs: 100,

@@ -3,6 +3,7 @@ export type { Money } from "./base/budget.ts";
 export { backoffMs, type Execution, executionField } from "./base/execution.ts";
 export { placeholders, toolErrors } from "./base/prompts.ts";
 export { answerRows } from "./drive/answers.ts";
+export type { Conversation } from "./drive/conversation.ts";
 export { postCancel, unfinished, Workload } from "./drive/plan.ts";
 export { processOf } from "./drive/process.ts";
 export { cancelTask, taskReached, waitReason } from "./drive/rest.ts";

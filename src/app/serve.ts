@@ -4,11 +4,11 @@ import type { IncomingMessage, Server, ServerResponse } from "node:http";
 import type { AddressInfo, Socket } from "node:net";
 import { createAdaptorServer } from "@hono/node-server";
 import { loadA2a } from "../adapters/index.ts";
-import { settingsBehind } from "../agent/index.ts";
+import { processOf, settingsBehind } from "../agent/index.ts";
 import { RivuletError } from "../base/error.ts";
 import * as is from "../base/options.ts";
 import { type Fields, invalid, readOptions } from "../base/options.ts";
-import type { Agent } from "../contract/index.ts";
+import type { Agent, Store } from "../contract/index.ts";
 import { taskRunner } from "../harness/index.ts";
 import { loopback } from "../server/index.ts";
 import { type AppOptions, appFields, openApp } from "./app.ts";
@@ -20,6 +20,8 @@ export interface ServeOptions extends AppOptions {
   readonly port?: number;
   /** The address to listen on; defaults to 127.0.0.1. Another one needs `auth`. */
   readonly host?: string;
+  /** False: serves, starts, answers and cancels, and leaves the running to other processes on the store. */
+  readonly run?: boolean;
   /** Whether tasks of a lost process resume (default) or fail. */
   readonly lostTasks?: "resume" | "fail";
   /** How long `close` waits for requests and tasks; defaults to 10 seconds. */
@@ -44,6 +46,7 @@ export const serveFields: Fields<ServeOptions> = {
   ...appFields,
   port: is.integer(0, 65_535),
   host: is.name,
+  run: is.flag,
   lostTasks: is.oneOf("resume", "fail"),
   shutdownMs: is.duration,
   watchdog: is.flag,
@@ -62,6 +65,7 @@ export async function serve(given: ServeOptions): Promise<Serving> {
   const {
     port: _,
     host: __,
+    run = true,
     lostTasks: ___,
     shutdownMs: ____,
     watchdog = false,
@@ -72,6 +76,7 @@ export async function serve(given: ServeOptions): Promise<Serving> {
     : (options.token ?? randomBytes(32).toString("base64url"));
   if (options.adapters?.includes("a2a")) await loadA2a(); // fails now, not with the first request
   const opened = openApp(token === "" ? appOptions : { ...appOptions, token });
+  if (!run) leaveRunning(opened.store);
   const runner = taskRunner({ agents: opened.agents, lostTasks });
   const server = createAdaptorServer({
     fetch: opened.app.fetch,
@@ -91,7 +96,7 @@ export async function serve(given: ServeOptions): Promise<Serving> {
     if (typeof options.store === "string") await opened.store.close();
     throw cannotListen(error, host, port);
   }
-  runner.start();
+  if (run) runner.start();
   const stopWatchdog = watchdog ? startWatchdog(longestLease(opened.agents)) : undefined;
   const { port: bound } = server.address() as AddressInfo;
   let closing: Promise<void> | undefined;
@@ -114,6 +119,16 @@ export async function serve(given: ServeOptions): Promise<Serving> {
     ...(options.page && { pageUrl: token === "" ? `${url}/` : `${url}/#token=${token}` }),
     close: () => (closing ??= close()),
   };
+}
+
+/** Leaves the tasks of a store to other processes. */
+function leaveRunning(store: Store): void {
+  if (store.memory)
+    throw invalid(
+      "`run: false` needs a store that other processes share.",
+      "Pass a store on SQLite or PostgreSQL, and start `rivulet worker`.",
+    );
+  processOf(store).runNothing();
 }
 
 /** The time after which a blocked process owns nothing any more. */

@@ -8,6 +8,7 @@ export type CommandName =
   | "chat"
   | "run"
   | "serve"
+  | "worker"
   | "init"
   | "tasks"
   | "watch"
@@ -41,6 +42,7 @@ export interface Flags {
   readonly demo?: boolean;
   readonly terminal?: boolean;
   readonly open?: boolean;
+  readonly run?: boolean;
 }
 
 /** A flag in the help; `value` names what follows it, and a flag without one is on or off. */
@@ -82,6 +84,7 @@ const flagHelp: Readonly<Record<keyof Flags, FlagHelp>> = {
   demo: { text: "serve the sample team with the offline model; the server can be killed" },
   terminal: { text: "with --demo: show the demo in this terminal instead of the browser" },
   open: { text: "open the browser; the demo does, unless you pass --no-open" },
+  run: { text: "run tasks; --no-run leaves them to workers on the same store" },
 };
 
 interface CommandHelp {
@@ -119,15 +122,26 @@ Sessions are stored in .rivulet/. Continue one with --session or /resume.`,
     operands: "[config]",
     summary: "serve agents: page, HTTP API and event streams",
     flags: [
-      ...(["config", "port", "host", "open", "demo", "terminal"] as const),
+      ...(["config", "port", "host", "open", "run", "demo", "terminal"] as const),
       ...(["model", "workspace", "session", "yes", "json", "quiet"] as const),
     ],
     most: Number.POSITIVE_INFINITY,
     details: `Prints one address. Without \`auth\` in the config the address contains a token and works on this machine only.
 
   rivulet serve                      the agents of rivulet.config.ts
+  rivulet serve --no-run             the same, while workers run the tasks
   rivulet serve --demo               the sample team in the browser
   rivulet serve --demo --terminal    the sample team in this terminal`,
+  },
+  worker: {
+    operands: "[config]",
+    summary: "run the tasks of a store that several processes share, and serve nothing",
+    flags: ["config", "model"],
+    most: 1,
+    details: `Start as many as you need, on as many machines as reach the store. A worker that is stopped releases its tasks at their last step, and others continue them; one that dies loses nothing.
+
+  rivulet worker                     the agents of rivulet.config.ts
+  rivulet serve --no-run             serves what workers run`,
   },
   init: {
     operands: "[folder]",

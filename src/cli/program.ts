@@ -5,7 +5,7 @@ import { initProject } from "./init.ts";
 import { packageVersion } from "./package-root.ts";
 import { replayRun, watchRun } from "./replay.ts";
 import { runOnce } from "./run.ts";
-import { serveForSupervisor } from "./serve.ts";
+import { serveForSupervisor, startWorker } from "./serve.ts";
 import { startChat, startServe } from "./start.ts";
 import { listTasks } from "./stored.ts";
 import { isServer } from "./supervisor.ts";
@@ -18,6 +18,7 @@ const commands: Readonly<Record<CommandName, Command>> = {
   chat: startChat,
   run: runOnce,
   serve: startServe,
+  worker: startWorker,
   init: initProject,
   tasks: listTasks,
   watch: watchRun,

@@ -3,6 +3,7 @@ import { once } from "node:events";
 import { createServer } from "node:net";
 import { type ServeOptions, type Serving, serve } from "../app/index.ts";
 import { RivuletError } from "../base/error.ts";
+import { taskRunner } from "../harness/index.ts";
 import { type Arguments, type Flags, numberFlag, usageError } from "./arguments.ts";
 import { findConfig, loadProject, offlineLines, type Project } from "./config.ts";
 import type { Console } from "./console.ts";
@@ -28,10 +29,7 @@ export async function serveProject(
       "rivulet serve takes one config.",
       'To ask the demo, add --demo: rivulet serve --demo "…".',
     );
-  if (findConfig(config) === undefined)
-    throw new RivuletError("config_not_found", "There is no rivulet.config.ts in this folder.", {
-      hint: "Create one with rivulet init, or see the sample team with rivulet serve --demo.",
-    });
+  if (findConfig(config) === undefined) throw noConfig();
   const port = numberFlag("port", flags.port, 65_535);
   const supervisor = await supervise(console.program, {
     settings: {
@@ -48,6 +46,31 @@ export async function serveProject(
   if (flags.open) openBrowser(pageUrl, console);
   await untilSignal(console, () => supervisor.close());
   return 0;
+}
+
+/** `rivulet worker`: runs the tasks of the store until a signal ends it, and starts again when it dies. */
+export async function startWorker(
+  { operands, flags }: Arguments,
+  console: Console,
+): Promise<number> {
+  const [config = flags.config] = operands;
+  if (findConfig(config) === undefined) throw noConfig();
+  const supervisor = await supervise(console.program, {
+    settings: { flags: config === undefined ? flags : { ...flags, config }, isWorker: true },
+    onRestart: (ms, reason) =>
+      console.note(`The worker process ended (${reason}) and is back after ${seconds(ms)}.`),
+    prints: true,
+    hasSpare: false,
+  });
+  console.note(`Rivulet runs the tasks of ${supervisor.agents.join(", ")}.`);
+  await untilSignal(console, () => supervisor.close());
+  return 0;
+}
+
+function noConfig(): RivuletError {
+  return new RivuletError("config_not_found", "There is no rivulet.config.ts in this folder.", {
+    hint: "Create one with rivulet init, or see the sample team with rivulet serve --demo.",
+  });
 }
 
 /** `rivulet serve --demo`: serves the sample team. */
@@ -98,11 +121,11 @@ export async function serveForSupervisor(console: Console): Promise<number> {
     asked,
   ]);
   if (given === undefined) return 0;
-  let server: Serving;
+  let server: Pick<Serving, "url" | "token" | "pageUrl" | "close">;
   let project: Project;
   try {
     project = await loadProject(given.flags, console.env);
-    server = await serve(serveOptions(project, given));
+    server = given.isWorker ? work(project) : await serve(serveOptions(project, given));
   } catch (error) {
     const { code = "server_failed", message, hint } = error as RivuletError;
     const reason = { code, message, ...(hint !== undefined && { hint }) };
@@ -124,6 +147,27 @@ export async function serveForSupervisor(console: Console): Promise<number> {
   return 0;
 }
 
+/** Runs the tasks of the store; it has no address. */
+function work({ agents, store }: Project): Pick<Serving, "url" | "token" | "close"> {
+  if (store.memory)
+    throw new RivuletError("invalid_settings", "A worker needs a store that processes share.", {
+      hint: 'Set `store: "postgres://…"` or `store: "sqlite:…"` in the config.',
+    });
+  const runner = taskRunner({
+    agents,
+    onProblem: (sessionId, error) =>
+      process.stderr.write(`rivulet: ${sessionId} ${(error as Error).message}\n`),
+  });
+  runner.start();
+  // Nothing else keeps the process alive while there is no work.
+  const timer = setInterval(() => {}, 60_000);
+  const close = async () => {
+    clearInterval(timer);
+    await runner.shutDown();
+  };
+  return { url: "", token: "", close };
+}
+
 function serveOptions({ options, agents, store }: Project, settings: ServerSettings): ServeOptions {
   const { flags, port, token } = settings;
   const demo = {
@@ -142,6 +186,7 @@ function serveOptions({ options, agents, store }: Project, settings: ServerSetti
     ...(port !== undefined && { port }),
     ...(token && { token }),
     ...(flags.host !== undefined && { host: flags.host }),
+    ...(flags.run !== undefined && { run: flags.run }),
   };
 }
 

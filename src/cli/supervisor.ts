@@ -20,6 +20,8 @@ export interface Supervisor {
 /** The settings that the supervisor sends to the server process. */
 export interface ServerSettings {
   readonly flags: Flags;
+  /** True: runs tasks and serves nothing. */
+  readonly isWorker?: true;
   /** A server that is started again keeps the address and the token of the first one. */
   readonly port?: number;
   readonly token?: string;
@@ -109,7 +111,7 @@ export async function supervise(
   }
 
   const { url, token, pageUrl, agents } = await start();
-  settings = { ...settings, token, port: Number(new URL(url).port) };
+  if (!settings.isWorker) settings = { ...settings, token, port: Number(new URL(url).port) };
   return {
     url,
     token,

@@ -163,7 +163,7 @@ export type WatchKey =
   | { readonly log: string }
   | { readonly session: string }
   | { readonly task: string }
-  /** Rows and tasks for a session; for a root session, those of its whole conversation. */
+  /** Rows and tasks for a session; for a root session, those of its whole conversation; `*`: those of all sessions. */
   | { readonly inbox: string };
 
 /** Which sessions to list, newest first; a child's session only by its `sessionId`. */

@@ -22,6 +22,8 @@ export interface Watchers {
 }
 
 const settled = Promise.resolve();
+/** The inboxes of all sessions; no session has this id. */
+const allInboxes = "*";
 interface Watcher {
   readonly wake: (committed?: CommittedEvents) => void;
   due: boolean;
@@ -87,10 +89,13 @@ export function createWatchers(): Watchers {
         watchers[kind] = withoutKey(watchers[kind], id);
       };
     },
-    has: (kind, id) => watchers[kind].has(id),
+    has: (kind, id) =>
+      watchers[kind].has(id) || (kind === "inbox" && watchers.inbox.has(allInboxes)),
     touch(kind, id, committed) {
       const group = watchers[kind].get(id);
       if (group) for (const watcher of group) schedule(watcher, committed);
+      const all = kind === "inbox" ? watchers.inbox.get(allInboxes) : undefined;
+      if (all) for (const watcher of all) schedule(watcher);
     },
     touchAll,
     close() {

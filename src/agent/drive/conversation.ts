@@ -93,7 +93,15 @@ export class Conversation implements TaskConversation {
     closing: AbortSignal,
   ): Promise<Conversation | undefined> {
     const taken = await takeLease(process, sessionId, settings, closing);
-    if (taken === undefined) return undefined;
+    return taken && Conversation.openWith(process, taken, settings);
+  }
+
+  /** The same with a lease that this process has. */
+  static async openWith(
+    process: Process,
+    taken: TakenLease,
+    settings: AgentSettings,
+  ): Promise<Conversation> {
     const conversation = new Conversation(process, taken, settings);
     try {
       if (isPoisoned(taken.lease)) await conversation.#failPoisoned();

@@ -1,16 +1,22 @@
 import { RivuletError } from "../../base/error.ts";
-import type { Agent, RunOptions, StandardSchema, Store } from "../../contract/index.ts";
+import type { Agent, Claim, RunOptions, StandardSchema, Store } from "../../contract/index.ts";
 import { withoutChecks } from "../../store/index.ts";
 import { FlushQueue } from "../events/flush-queue.ts";
 import type { AgentSettings } from "../loop/settings.ts";
 import type { OnModelCall } from "../loop/task-run.ts";
 import { Conversation } from "./conversation.ts";
-import { SuspectQueue } from "./suspects.ts";
+import { claimLeases, SuspectQueue, type TakenLease } from "./suspects.ts";
 
 /** A call that waits in this process for its task. */
 export interface Caller {
   readonly settings: AgentSettings;
   readonly options: RunOptions<StandardSchema | undefined>;
+}
+
+/** A conversation that this process has claimed. */
+interface ClaimedConversation {
+  readonly sessionId: string;
+  readonly opening: Promise<Conversation>;
 }
 
 /** This process on one store: the conversations that it owns and the agents that it has. */
@@ -32,6 +38,7 @@ export class Process {
   /** The conversations that took earlier processes down and wait for their turn. */
   readonly suspects = new SuspectQueue();
   readonly #closing = new AbortController();
+  #canRun = true;
 
   constructor(store: Store) {
     this.store = withoutChecks(store);
@@ -48,6 +55,7 @@ export class Process {
   async enter(sessionId: string, settings: AgentSettings): Promise<Conversation | undefined> {
     for (;;) {
       this.#closing.signal.throwIfAborted();
+      if (!this.#canRun) return undefined;
       const open = this.owned(sessionId);
       if (open) {
         open.hold(settings);
@@ -61,8 +69,62 @@ export class Process {
     }
   }
 
+  /** Whether this process runs tasks; one that does not posts, enqueues and follows. */
+  get canRun(): boolean {
+    return this.#canRun;
+  }
+
+  /** Leaves all tasks on the store to other processes. */
+  runNothing(): void {
+    this.#canRun = false;
+  }
+
+  /**
+   * Claims at most `limit` conversations without an owner, and opens those of which `settingsFor` knows the agent. The
+   * caller must `leave` each. Undefined if the store cannot claim.
+   */
+  async claim(
+    limit: number,
+    terms: Pick<AgentSettings, "leaseMs" | "clock">,
+    claim: Omit<Claim, "maxLosses">,
+    settingsFor: (sessionId: string) => Promise<AgentSettings>,
+  ): Promise<readonly ClaimedConversation[] | undefined> {
+    if (this.store.claim === undefined) return undefined;
+    const taken = await claimLeases(this, limit, terms, claim, this.#closing.signal);
+    return taken.map((one) => ({
+      sessionId: one.lease.sessionId,
+      opening: this.#adopt(one, settingsFor),
+    }));
+  }
+
+  async #adopt(
+    taken: TakenLease,
+    settingsFor: (sessionId: string) => Promise<AgentSettings>,
+  ): Promise<Conversation> {
+    const { sessionId } = taken.lease;
+    try {
+      const settings = await settingsFor(sessionId);
+      // A lease that could be claimed is not that of a conversation here, which has not learned of it yet.
+      const before = await this.#conversations.get(sessionId)?.catch(() => undefined);
+      before?.lose(new RivuletError("fenced", "This process has claimed the session again."));
+      await before?.closed;
+      return await this.#track(sessionId, Conversation.openWith(this, taken, settings));
+    } catch (error) {
+      taken.endTurn?.();
+      await this.store.release(taken.lease).catch(() => {}); // a lease expires by itself
+      throw error;
+    }
+  }
+
   #open(sessionId: string, settings: AgentSettings): Promise<Conversation | undefined> {
     const opening = Conversation.open(this, sessionId, settings, this.#closing.signal);
+    return this.#track(sessionId, opening);
+  }
+
+  #track<Opened extends Conversation | undefined>(
+    sessionId: string,
+    opening: Promise<Opened>,
+  ): Promise<Opened> {
     this.#conversations.set(sessionId, opening);
     const forget = () => {
       if (this.#conversations.get(sessionId) === opening) this.#conversations.delete(sessionId);

@@ -1,6 +1,6 @@
 import { after, type Clock, onAbort } from "../../base/clock.ts";
 import { RivuletError } from "../../base/error.ts";
-import type { Lease, Store, TaskRecord } from "../../contract/index.ts";
+import type { Claim, Lease, Store, TaskRecord } from "../../contract/index.ts";
 import { nextStep } from "../loop/next.ts";
 import type { AgentSettings } from "../loop/settings.ts";
 import { readTranscript } from "../loop/transcript.ts";
@@ -27,12 +27,22 @@ export function isPoisoned({ losses }: Lease): boolean {
 /** The suspects that a process runs: one at a time, so that the others are not lost with it. */
 export class SuspectQueue {
   #last: Promise<void> = Promise.resolve();
+  #turns = 0;
+
+  /** Whether no suspect runs or waits. */
+  get isIdle(): boolean {
+    return this.#turns === 0;
+  }
 
   /** Resolves when it is the caller's turn, which lasts until the returned function is called, or 30 seconds. */
   async turn(clock: Clock, signal: AbortSignal): Promise<() => void> {
     const before = this.#last;
     const { promise, resolve: end } = Promise.withResolvers<void>();
     this.#last = promise;
+    this.#turns += 1;
+    void promise.then(() => {
+      this.#turns -= 1;
+    });
     const isStopped = new Promise<void>((resolve) => onAbort(signal, resolve));
     await Promise.race([before, isStopped]);
     if (signal.aborted) {
@@ -81,6 +91,34 @@ export async function takeLease(
     `Session ${sessionId} took down more than ${maxLosses} processes, even while its tasks were ended.`,
     { hint: "Delete the session, or increase the memory of the process." },
   );
+}
+
+/**
+ * Claims conversations without an owner that this process can run; of the suspects one, and only while none runs here.
+ * The store must have `claim`.
+ */
+export async function claimLeases(
+  {
+    store,
+    id,
+    suspects,
+  }: { readonly store: Store; readonly id: string; readonly suspects: SuspectQueue },
+  limit: number,
+  { leaseMs, clock }: Pick<AgentSettings, "leaseMs" | "clock">,
+  claim: Omit<Claim, "maxLosses">,
+  closing: AbortSignal,
+): Promise<readonly TakenLease[]> {
+  const ordinary = await store.claim?.(id, leaseMs, limit, {
+    ...claim,
+    maxLosses: suspectLosses - 1,
+  });
+  const taken = (ordinary ?? []).map((lease): TakenLease => ({ lease }));
+  if (taken.length >= limit || !suspects.isIdle) return taken;
+  const endTurn = await suspects.turn(clock, closing);
+  const [suspect] = (await store.claim?.(id, leaseMs, 1, { ...claim, maxLosses })) ?? [];
+  if (suspect === undefined || !isSuspect(suspect)) endTurn();
+  if (suspect === undefined) return taken;
+  return [...taken, isSuspect(suspect) ? { lease: suspect, endTurn } : { lease: suspect }];
 }
 
 /** The error of a task that took its process down again and again, with the step that it was at. */

@@ -430,6 +430,10 @@ async function submitLive(call: Call, record: TaskRecord): Promise<void> {
 /** Takes the lease of a conversation, waiting for it if need be. The caller must leave the conversation. */
 async function own(call: Call, sessionId: string): Promise<Conversation> {
   const { process, settings, options } = call;
+  if (!process.canRun)
+    throw new RivuletError("cannot_run", "This process runs no tasks.", {
+      hint: "Live `context` values and `hooks` cannot cross processes. Omit them.",
+    });
   for (; ; await untilChange(call, sessionId)) {
     const owned = await process.enter(sessionId, settings);
     if (owned) return owned;

@@ -1,6 +1,7 @@
 import {
   type AgentSettings,
   answerRows,
+  type Conversation,
   cancelTask,
   processOf,
   settingsBehind,
@@ -12,6 +13,8 @@ import * as is from "../../base/options.ts";
 import { type Fields, invalid, ownerOf, readArgument, readOptions } from "../../base/options.ts";
 import { type Agent, agentField, type Store, type TaskRecord } from "../../contract/index.ts";
 
+/** The shortest time between two sweeps, however often something is posted. */
+const leastPauseMs = 50;
 /** How many conversations one sweep takes up. */
 const batchSize = 100;
 const agentsHint = "Pass agents with the same store: taskRunner({ agents: [lead] }).";
@@ -73,11 +76,14 @@ export function taskRunner(given: TaskRunnerOptions): TaskRunner {
   const working = new Map<string, Promise<void>>();
   const pauses = new Pauses(clock, intervalMs, options.onProblem);
   const approvals = new ApprovalExpiry(store, first, clock);
+  const terms = {
+    leaseMs: Math.max(...settings.map(({ leaseMs }) => leaseMs)),
+    clock: first.clock,
+  };
   let looking: Promise<unknown> = Promise.resolve();
 
   /** Starts what the conversation has left; resolves when this process has released it. */
-  async function work(sessionId: string, owner: AgentSettings): Promise<void> {
-    const conversation = await process.enter(sessionId, owner);
+  async function work(conversation: Conversation | undefined): Promise<void> {
     if (conversation === undefined) return;
     for (const agent of settings) conversation.addAgent(agent);
     if (lostTasks === "fail") await conversation.failLost();
@@ -88,20 +94,66 @@ export function taskRunner(given: TaskRunnerOptions): TaskRunner {
   /** Starts work on a conversation; returns false when no agent of the runner can do it. */
   async function takeUp(sessionId: string): Promise<boolean> {
     try {
-      const tasks = await store.tasks({ sessionId });
-      const root = tasks.at(-1);
-      const owner = root && ownerOf(root);
-      if (owner === undefined) throw unknownAgent(root);
-      const done = work(sessionId, owner)
-        .then(() => pauses.afterWork(sessionId, tasks))
-        .catch((error: unknown) => void pauses.afterError(sessionId, error))
-        .finally(() => working.delete(sessionId));
-      working.set(sessionId, done);
+      const { tasks, owner } = await rootOf(sessionId);
+      workOn(sessionId, process.enter(sessionId, owner), () => tasks);
       return true;
     } catch (error) {
       pauses.afterError(sessionId, error);
       return false;
     }
+  }
+
+  function workOn(
+    sessionId: string,
+    opening: Promise<Conversation | undefined>,
+    tasksBefore: () => readonly TaskRecord[],
+  ): void {
+    const done = opening
+      .then(work)
+      .then(() => pauses.afterWork(sessionId, tasksBefore()))
+      .catch((error: unknown) => void pauses.afterError(sessionId, error))
+      .finally(() => working.delete(sessionId));
+    working.set(sessionId, done);
+  }
+
+  /** The tasks of a session, and the settings of the agent of its last root task. */
+  async function rootOf(sessionId: string) {
+    const tasks = await store.tasks({ sessionId });
+    const root = tasks.at(-1);
+    const owner = root && ownerOf(root);
+    if (owner === undefined) throw unknownAgent(root);
+    return { tasks, owner };
+  }
+
+  /** Takes up conversations that no other process takes up; false if the store cannot do that. */
+  async function claim(found: Set<string>): Promise<boolean> {
+    const agents = settings.map(({ agentId }) => ({ agentId }));
+    for (;;) {
+      const states = new Map<string, readonly TaskRecord[]>();
+      const claimed = await process.claim(batchSize, terms, { agents }, async (sessionId) => {
+        await untilMovable(sessionId);
+        const { tasks, owner } = await rootOf(sessionId);
+        states.set(sessionId, tasks);
+        return owner;
+      });
+      if (claimed === undefined) return false;
+      for (const { sessionId, opening } of claimed) {
+        found.add(sessionId);
+        workOn(sessionId, opening, () => states.get(sessionId) ?? []);
+      }
+      await turn();
+      if (claimed.length < batchSize) return true;
+    }
+  }
+
+  /** Keeps a conversation that did not move the last time until something is posted or a part of its lease is over. */
+  async function untilMovable(sessionId: string): Promise<void> {
+    if (!pauses.isPaused(sessionId)) return;
+    const woken = new AbortController();
+    const unwatch = store.watch({ inbox: sessionId }, () => woken.abort("woken"));
+    const wake = AbortSignal.any([stop.signal, woken.signal]);
+    await clock.sleep(terms.leaseMs / 3, wake).catch(() => {});
+    unwatch();
   }
 
   async function sweep(): Promise<readonly string[]> {
@@ -116,6 +168,10 @@ export function taskRunner(given: TaskRunnerOptions): TaskRunner {
       await turn();
     };
     await approvals.expire(pauses, listed, look);
+    if (lostTasks === "resume" && (await claim(found))) {
+      pauses.forgetOld();
+      return [...found];
+    }
     // A page is larger than all that is listed already, so conversations that stay do not hide the others.
     for (let limit = batchSize; ; limit = batchSize + 2 * listed.size) {
       const page = await store.expired(limit);
@@ -132,14 +188,21 @@ export function taskRunner(given: TaskRunnerOptions): TaskRunner {
   return {
     sweep,
     start() {
+      let woken = new AbortController();
+      // Processes that share a store that can claim start each other's tasks: they are told, and look at once.
+      const unwatch = store.claim && store.watch({ inbox: "*" }, () => woken.abort("woken"));
       const look = async () => {
         while (!stop.signal.aborted) {
+          woken = new AbortController();
           const pauseMs = await sweep().then(
             () => intervalMs,
             (error: unknown) => pauses.afterError("", error),
           );
-          await clock.sleep(pauseMs, stop.signal).catch(() => {});
+          if (unwatch) await clock.sleep(leastPauseMs, stop.signal).catch(() => {});
+          const wake = AbortSignal.any([stop.signal, woken.signal]);
+          await clock.sleep(pauseMs, wake).catch(() => {});
         }
+        unwatch?.();
       };
       looking = look();
     },
@@ -221,6 +284,14 @@ class Pauses {
       // A callback that throws must not stop the runner.
     }
     return ms;
+  }
+
+  /** Forgets the conversations that were not taken up for longer than any pause. */
+  forgetOld(): void {
+    const now = this.#clock.now();
+    for (const [sessionId, { until }] of this.#pauses) {
+      if (until + maxPauseMs < now) this.#pauses.delete(sessionId);
+    }
   }
 
   /** Forgets the conversations that are no longer listed. */

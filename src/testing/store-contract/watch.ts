@@ -41,6 +41,23 @@ async function wakesDelivered(store: Store): Promise<void> {
   watcher.stop();
 }
 
+/** Posts a row and queues a task, and waits for a wake after each. */
+async function wakesAll(
+  store: Store,
+  watcher: ReturnType<typeof counted>,
+  id: string,
+): Promise<void> {
+  const posted = watcher.next();
+  await store.post([postRow({ id: `post_${id}`, sessionId: `sess_${id}` })]);
+  await posted;
+  const queued = watcher.next();
+  const sessionId = `sess_queued_${id}`;
+  const taskId = `task_${id}`;
+  const queuedRecord = { taskId, rootTaskId: taskId, sessionId, path: sessionId };
+  await store.enqueue(record({ ...queuedRecord, status: "queued" }));
+  await queued;
+}
+
 /** Wakes after changes. */
 export function watchCases({ describe, it }: StoreSuite): void {
   describe("watch", () => {
@@ -166,6 +183,25 @@ export function watchCases({ describe, it }: StoreSuite): void {
       const woken = watcher.next();
       await commitOnce(store, { taken: ["post_1"] });
       await woken;
+    });
+
+    it("wakes the watcher of all inboxes for rows and queued tasks of any session", async ({
+      store,
+    }) => {
+      const watcher = counted(store, { inbox: "*" });
+      await wakesAll(store, watcher, "own");
+      watcher.stop();
+    });
+
+    it("wakes the watcher of all inboxes for those of a second process", async ({
+      store,
+      openSecond,
+    }) => {
+      const second = await openSecond();
+      const watcher = counted(store, { inbox: "*" });
+      await wakesAll(second, watcher, "second");
+      watcher.stop();
+      await second.close();
     });
 
     it("wakes the session and the inbox of a lease that is released", async ({ store }) => {
