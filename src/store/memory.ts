@@ -4,6 +4,7 @@ import type { Awaitable } from "../base/time.ts";
 import type { Commit, FlushMs, LogSnapshot, Post, Store, TaskRecord } from "../contract/index.ts";
 import { isTerminal, type TaskEvent } from "../protocol/index.ts";
 import { amount, flushMsField, withCheckedArguments } from "./arguments.ts";
+import { claimLeases, waitingConversations } from "./claims.ts";
 import {
   appendEvents,
   countWithin,
@@ -381,6 +382,14 @@ export function memoryStore(given: MemoryStoreOptions = {}): Store {
     return found;
   }
 
+  const waiting = () =>
+    waitingConversations(leases, tasks.movableConversations(), inbox.match({}).filter(isWork));
+  const withRoots = (conversations: readonly string[]) =>
+    conversations.map((sessionId) => {
+      const isRoot = ({ taskId, rootTaskId }: TaskRecord) => taskId === rootTaskId;
+      return { sessionId, root: tasks.list({ sessionId }).findLast(isRoot) };
+    });
+
   const store: Store = {
     acquire: async (sessionId, owner, ttlMs, maxLosses = Number.POSITIVE_INFINITY) =>
       leases.acquire(sessionId, owner, ttlMs, maxLosses),
@@ -394,20 +403,9 @@ export function memoryStore(given: MemoryStoreOptions = {}): Store {
 
     owner: async (sessionId) => leases.owner(sessionId),
 
-    async expired(limit) {
-      const conversations = new Set(tasks.movableConversations());
-      for (const row of inbox.match({})) {
-        if (!conversations.has(row.conversation) && isWork(row)) {
-          conversations.add(row.conversation);
-        }
-      }
-      return [...conversations]
-        .filter((id) => !leases.isHidden(id))
-        .map((id) => ({ id, since: leases.ownedUntil(id) }))
-        .sort((a, b) => a.since - b.since || (a.id < b.id ? -1 : 1))
-        .slice(0, limit)
-        .map(({ id }) => id);
-    },
+    expired: async (limit) => waiting().slice(0, limit),
+    claim: async (owner, ttlMs, limit, claim) =>
+      claimLeases(leases, withRoots(waiting()), { owner, ttlMs, limit, claim }),
 
     /** An expired lease may write until another owner acquires the conversation. */
     async commit(commit, following = none) {

@@ -1,5 +1,6 @@
 import { callback, readArgument, required } from "../base/options.ts";
 import { type ContractCase, collectCases } from "./contract.ts";
+import { claimCases } from "./store-contract/claim.ts";
 import { closeCases } from "./store-contract/close.ts";
 import { commitCases } from "./store-contract/commit.ts";
 import { deleteCases } from "./store-contract/delete.ts";
@@ -39,6 +40,7 @@ export function storeContract(create: CreateStore): readonly ContractCase[] {
     leaseCases(suite);
     lossCases(suite);
     expiredCases(suite);
+    claimCases(suite);
     commitCases(suite);
     queueCases(suite);
     logCases(suite);

@@ -16,7 +16,11 @@ import { hasPostgres, type PostgresServer, startPostgres } from "../../support/p
 const count = isDeep ? 100_000 : 10_000;
 const fill = `
   INSERT INTO rivulet.conversations (conv, fence, held, until, ttl, due, work, agent)
-    SELECT 'sess_' || n, n, n % 1000 = 0, n, 10000, n, n % 1000 = 0, 'assistant' FROM generate_series(1, ${count}) n;
+    SELECT 'sess_' || n, n, n % 1000 = 0, n, 10, n, n % 1000 = 0, 'assistant' FROM generate_series(1, ${count}) n;
+  INSERT INTO rivulet.conversations (conv, work, agent, place)
+    SELECT 'other_' || n, true, CASE WHEN n % 2 = 0 THEN 'assistant' ELSE 'other' END,
+      CASE WHEN n % 2 = 0 THEN 'disk ' || n ELSE '' END
+    FROM generate_series(1, 10000) n;
   INSERT INTO rivulet.logs (log, conv, ended_at, bytes)
     SELECT 'task_' || n, 'sess_' || n, n, 1 FROM generate_series(1, ${count}) n;
   INSERT INTO rivulet.batches (log, last, n, fence, events)
@@ -110,6 +114,7 @@ describe.skipIf(!hasPostgres())(`query plans with ${count} conversations`, () =>
       session_preload_libraries: "auto_explain",
       "auto_explain.log_min_duration": "0",
       "auto_explain.log_nested_statements": "on",
+      "auto_explain.log_analyze": "on",
     });
     store = postgresStore(server.url);
     await store.last("task_1");
@@ -124,14 +129,34 @@ describe.skipIf(!hasPostgres())(`query plans with ${count} conversations`, () =>
     await server.remove();
   });
 
-  it.each(Object.keys(calls))("%s reads no whole table", async (name) => {
+  /** The plans of all statements of a call. */
+  async function plansOf(name: string, call: () => Promise<unknown>): Promise<string> {
     const before = server.log().length;
-    await calls[name]?.(store);
+    await call();
     await store.last(`end of ${name}`);
     while (!server.log().includes(`end of ${name}`))
       await new Promise((done) => setTimeout(done, 10));
     const plans = server.log().slice(before);
     expect(plans).toContain("Query Text");
+    return plans;
+  }
+
+  it("looks at no conversation that the process cannot run, of 10,000 before one that it can", async () => {
+    const claim = { agents: [{ agentId: "assistant" }], places: ["disk a", "disk b"] };
+    // From the sixth call on, a function uses one plan for all values.
+    for (let call = 0; call < 8; call++) {
+      const plans = await plansOf(`claim ${call}`, async () => {
+        expect(await store.claim?.("a", 600_000, 1, claim)).toHaveLength(1);
+      });
+      const removed = [...plans.matchAll(/Rows Removed by [^:]*: (\d+)/g)].map(([, n]) =>
+        Number(n),
+      );
+      expect(removed.reduce((sum, n) => sum + n, 0)).toBeLessThan(200);
+    }
+  });
+
+  it.each(Object.keys(calls))("%s reads no whole table", async (name) => {
+    const plans = await plansOf(name, async () => calls[name]?.(store));
     const scans = [...plans.matchAll(/Seq Scan on (\w+)/g)].map(([, table]) => table);
     // The default partition and the nodes are empty.
     expect(scans.filter((table) => !["nodes", "batches_default"].includes(table ?? ""))).toEqual(

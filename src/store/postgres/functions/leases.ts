@@ -65,7 +65,8 @@ export const leases = `
       now := rivulet.now_ms_1(given);
       RETURN QUERY
         WITH free AS MATERIALIZED (
-          SELECT v.conv FROM unnest(agents, versions, places) AS g(agent, version, place)
+          SELECT v.conv, row_number() OVER (ORDER BY p.priority DESC, v.due, v.conv) AS place
+          FROM unnest(agents, versions, places) AS g(agent, version, place)
             CROSS JOIN (VALUES (1), (0), (-1)) AS p(priority)
             CROSS JOIN LATERAL (
               SELECT c.conv, c.due FROM rivulet.conversations c
@@ -75,13 +76,15 @@ export const leases = `
               ORDER BY c.due, c.conv LIMIT most
               FOR UPDATE SKIP LOCKED
             ) v
-          ORDER BY p.priority DESC, v.due, v.conv LIMIT most
-        )
-        UPDATE rivulet.conversations v SET fence = nextval('rivulet.fences'), held = true, owner = by,
+          ORDER BY place LIMIT most
+        ), taken AS (
+          UPDATE rivulet.conversations v SET fence = nextval('rivulet.fences'), held = true, owner = by,
             until = now + ms, ttl = ms, losses = v.losses + v.held::int,
             due = now + ms * (1 + v.losses + v.held::int), step = token
           FROM free WHERE v.conv = free.conv
-          RETURNING v.conv, v.fence, v.losses;
+          RETURNING v.conv, v.fence, v.losses, free.place
+        )
+        SELECT t.conv, t.fence, t.losses FROM taken t ORDER BY t.place;
     END
   $$;
 `;
