@@ -142,19 +142,22 @@ export async function snapshotOfLog(
   return row && { through: row[0], tasks: JSON.parse(row[1]) };
 }
 
-/** Stores a snapshot instead of the events up to its number; from then on nobody gets them. */
+/**
+ * Stores a snapshot instead of the events up to its number: from then on nobody gets them. Returns the number of the log
+ * if there are events to delete.
+ */
 export async function trimEvents(
   database: Database,
   log: string,
   { through, tasks }: LogSnapshot,
-): Promise<void> {
+): Promise<number | undefined> {
   assertStorable(log);
   const [row] = await database.read<[number | null]>(trimStatement, [
     log,
     through,
     JSON.stringify(tasks),
   ]);
-  if (typeof row?.[0] === "number") await deleteTrimmed(database, row[0]);
+  return row?.[0] ?? undefined;
 }
 
 const deleteStatement = {
@@ -174,7 +177,7 @@ const clearedStatement = {
 };
 
 /** Deletes the trimmed events of a log in steps, so that no transaction is long; after a crash the sweeper continues. */
-async function deleteTrimmed(database: Database, number: number): Promise<void> {
+export async function deleteTrimmed(database: Database, number: number): Promise<void> {
   for (let hasMore = true; hasMore; ) {
     const [row] = await database.read<[number]>(deleteStatement, [number]);
     hasMore = (row?.[0] ?? 0) === 1_000;

@@ -5,7 +5,7 @@ export const schemaVersion = 1;
 export const defaultSchema = "rivulet";
 
 /** How many logs share one partition of `batches`. */
-const logsPerPartition = 16_384;
+export const logsPerPartition = 16_384;
 
 /**
  * The tables. Texts compare by their bytes, so that no update of a system library can change the order of an index. JSON
@@ -14,7 +14,9 @@ const logsPerPartition = 16_384;
 export const tables = `
   CREATE TABLE rivulet.meta (
     version int NOT NULL,
-    created_at timestamptz NOT NULL DEFAULT now()
+    created_at timestamptz NOT NULL DEFAULT now(),
+    -- Until when one process trims the logs of all.
+    trimming_until float8 NOT NULL DEFAULT 0
   );
 
   CREATE SEQUENCE rivulet.fences;
@@ -54,8 +56,8 @@ export const tables = `
     info text
   ) WITH (fillfactor = 50);
 
-  -- A snapshot replaces the events up to "trimmed". "bytes" is the size of the events of a log that has ended, until they
-  -- are deleted. "timeline" is that of the server at the last append. A fork begins at a place of its parent.
+  -- A snapshot replaces the events up to "trimmed". "ended_at" is empty again when all are trimmed, and "bytes" is 0 when
+  -- they are deleted. "timeline" is that of the server at the last append. A fork begins at a place of its parent.
   CREATE TABLE rivulet.logs (
     no bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     log text COLLATE "C" NOT NULL UNIQUE,

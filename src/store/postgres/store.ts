@@ -1,6 +1,7 @@
 import type { CommittedEvents, Lease, LogSnapshot, Store } from "../../contract/index.ts";
 import { withCheckedArguments } from "../arguments.ts";
 import { numberEvents } from "../event-log.ts";
+import type { LogRetention } from "../retention.ts";
 import { storeClosed, upToError } from "../store-error.ts";
 import { assertQueuedRoot } from "../task-queue.ts";
 import { createWatchers } from "../watchers.ts";
@@ -19,11 +20,17 @@ import {
   releaseLease,
   renewLeases,
 } from "./leases.ts";
-import { LogReads, lastOf, snapshotOfLog, trimEvents } from "./logs.ts";
+import { deleteTrimmed, LogReads, lastOf, snapshotOfLog, trimEvents } from "./logs.ts";
 import { type PostgresStoreOptions, readSettings } from "./options.ts";
 import { enqueueTask, listPosts, listTasks, postRows, readTask } from "./records.ts";
+import { PostgresTrimmer } from "./retention.ts";
 import { deleteConversation, listSessions, readSession, searchMessages } from "./sessions.ts";
 import { Wakes } from "./wakes.ts";
+
+const keptLogs: Required<LogRetention> = {
+  maxAgeMs: 7 * 24 * 60 * 60_000,
+  maxBytes: Number.POSITIVE_INFINITY,
+};
 
 /**
  * A store on PostgreSQL, which any number of processes on any number of machines may share. A write is on disk before its
@@ -37,11 +44,23 @@ export function postgresStore(options: string | PostgresStoreOptions): Store {
   const wakes = new Wakes(database, watchers, (log) => known.has(log));
   const lanes = new Lanes(database, new PostgresCommitWriter(database, known, onWritten));
   const reads = new LogReads(database);
+  const trimmer = new PostgresTrimmer(
+    database,
+    {
+      read: (...args) => reads.read(...args),
+      snapshot: (log) => snapshotOfLog(database, log),
+      last: (log) => lastOf(database, log),
+      isRead: (log) => watchers.has("log", log),
+      trimmed: (log) => wakes.touch("log", log),
+    },
+    { ...keptLogs, ...settings.retention?.logs },
+  );
   const { flushMs } = settings;
   let closing: Promise<void> | undefined;
 
   function onWritten({ commit, after, touched, isFollowed, revision }: Written): void {
     const { log, events, lease } = commit;
+    if (commit.hasEnded) trimmer.wake();
     if (revision !== undefined) wakes.changed(lease.sessionId, revision);
     if (events.length > 0) {
       const isRead = after !== undefined && watchers.has("log", log);
@@ -61,12 +80,14 @@ export function postgresStore(options: string | PostgresStoreOptions): Store {
   const snapshot: Store["snapshot"] = (log) => converted(snapshotOfLog(database, log));
 
   async function trim(log: string, taken: LogSnapshot): Promise<void> {
-    await converted(trimEvents(database, log, taken));
+    const number = await converted(trimEvents(database, log, taken));
     wakes.touch("log", log);
+    if (number !== undefined) await converted(deleteTrimmed(database, number));
   }
 
   async function close(): Promise<void> {
     database.stopWaiting();
+    await trimmer.stop();
     await lanes.drain();
     await wakes.close();
     await database.close();
@@ -144,7 +165,11 @@ export function postgresStore(options: string | PostgresStoreOptions): Store {
     tasks: (query) => converted(listTasks(database, query)),
     watch(key, wake) {
       assertStorable(...(Object.values(key) as string[]));
-      return wakes.watch(key, wake);
+      const stop = wakes.watch(key, wake);
+      return () => {
+        stop();
+        if ("log" in key) trimmer.wake();
+      };
     },
     files: postgresFiles(database),
     ...(flushMs !== undefined && { flushMs }),

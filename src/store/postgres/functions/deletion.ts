@@ -14,10 +14,41 @@ export const deletion = `
           format('Log %s ends at %s, before %s.', name, coalesce(last, -1), through), '{}');
       END IF;
       IF through <= l.trimmed THEN RETURN NULL; END IF;
-      UPDATE rivulet.logs SET trimmed = through WHERE no = l.no;
+      -- A log without events needs no further trim.
+      UPDATE rivulet.logs SET trimmed = through, ended_at = CASE WHEN through < last THEN ended_at END WHERE no = l.no;
       INSERT INTO rivulet.snapshots (log, tasks) VALUES (l.no, snapshot)
         ON CONFLICT (log) DO UPDATE SET tasks = excluded.tasks;
       RETURN l.no;
+    END
+  $$;
+
+  -- Drops a partition whose logs are all trimmed; returns false if one has events, or if the table is busy.
+  CREATE FUNCTION rivulet.drop_partition_1(part int, size int) RETURNS boolean LANGUAGE plpgsql AS $$
+    BEGIN
+      IF EXISTS (SELECT 1 FROM rivulet.logs WHERE no >= part::bigint * size AND no < (part + 1)::bigint * size
+        AND trimmed < 0) THEN RETURN false; END IF;
+      PERFORM set_config('lock_timeout', '500ms', true);
+      EXECUTE format('LOCK TABLE rivulet.batches_%s IN ACCESS EXCLUSIVE MODE', part);
+      IF EXISTS (SELECT 1 FROM rivulet.logs l WHERE no >= part::bigint * size AND no < (part + 1)::bigint * size
+        AND (SELECT max(b.last) FROM rivulet.batches b WHERE b.log = l.no) > l.trimmed) THEN RETURN false; END IF;
+      EXECUTE format('DROP TABLE rivulet.batches_%s', part);
+      UPDATE rivulet.logs SET bytes = 0 WHERE no >= part::bigint * size AND no < (part + 1)::bigint * size AND bytes > 0;
+      RETURN true;
+    EXCEPTION WHEN lock_not_available THEN RETURN false;
+    END
+  $$;
+
+  -- Creates the next partition when the newest is half full. Numbers between two partitions are in the default one.
+  CREATE FUNCTION rivulet.add_partition_1(newest int, size int) RETURNS void LANGUAGE plpgsql AS $$
+    DECLARE
+      used bigint := coalesce(pg_sequence_last_value(pg_get_serial_sequence('rivulet.logs', 'no')), 0);
+      next int := greatest(newest, used / size) + 1;
+    BEGIN
+      IF used < (newest + 1)::bigint * size - size / 2 THEN RETURN; END IF;
+      PERFORM set_config('lock_timeout', '500ms', true);
+      EXECUTE format('CREATE TABLE IF NOT EXISTS rivulet.batches_%s PARTITION OF rivulet.batches FOR VALUES FROM (%s) TO (%s)',
+        next, next::bigint * size, (next + 1)::bigint * size);
+    EXCEPTION WHEN lock_not_available THEN RETURN;
     END
   $$;
 
