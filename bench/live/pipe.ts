@@ -46,6 +46,8 @@ export interface Point {
 
 const canPin = spawnSync("taskset", ["--version"]).status === 0;
 const answerMs = 30_000;
+/** How long the start of all runs may take. */
+const openMs = 120_000;
 const catchUpMs = 20_000;
 
 /** The cores of a machine with two, on which a server and its client do not disturb each other. */
@@ -73,10 +75,14 @@ function start(
 export function ask<Reply>(
   child: ChildProcess,
   request?: ServerRequest | ClientRequest,
+  patienceMs = answerMs,
 ): Promise<Reply> {
   const { promise, resolve, reject } = Promise.withResolvers<Reply>();
   const onExit = () => reject(new Error("the process has ended"));
-  const timer = setTimeout(() => reject(new Error("no answer in 30 s: overloaded")), answerMs);
+  const timer = setTimeout(
+    () => reject(new Error(`no answer in ${patienceMs / 1_000} s: overloaded`)),
+    patienceMs,
+  );
   const onMessage = (message: unknown) => resolve(message as Reply);
   child.once("exit", onExit);
   child.once("message", onMessage);
@@ -116,14 +122,6 @@ function splitThreads(pid: number): void {
   }
 }
 
-/** Starts the readers of a server; resolves when all of them have their first bytes. */
-async function startClient(task: ClientTask): Promise<ChildProcess> {
-  const client = start(cores.client, "./client.ts", [JSON.stringify(task)]);
-  const { failed } = await ask<ClientReport>(client);
-  if (failed > 0) throw new Error(`${failed} of ${task.connections} requests failed`);
-  return client;
-}
-
 /** Lets time pass. */
 export function pause(ms: number): Promise<void> {
   return new Promise((resolve) => setTimeout(resolve, ms));
@@ -138,7 +136,10 @@ export async function measure(contestant: Contestant, options: PointOptions): Pr
     const before = await ask<ServerMemory>(server, { op: "memory" });
     const isText = contestant.workload === "flat" || contestant.workload === "nested";
     const isZipped = contestant.isZipped ?? false;
-    client = await startClient({ ...listening, connections, isZipped, isText });
+    const task: ClientTask = { ...listening, connections, isZipped, isText };
+    client = start(cores.client, "./client.ts", [JSON.stringify(task)]);
+    const { failed } = await ask<ClientReport>(client, undefined, openMs);
+    if (failed > 0) throw new Error(`${failed} of ${connections} requests failed`);
     await pause(500);
     await ask(server, { op: "go" });
     const startedAt = performance.now();

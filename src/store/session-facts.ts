@@ -4,10 +4,12 @@ const maxTitleLength = 80;
 
 /** The index of the first message that a model sees after the last compaction in an append; undefined without one. */
 export function visibleFrom(messages: readonly Message[], at: number): number | undefined {
-  const last = messages.findLastIndex(({ content }) => content.some(isCompaction));
-  const block = messages[last]?.content.find(isCompaction);
-  // The message of the compaction is needed too, wherever it says that the kept ones begin.
-  return block && Math.max(0, Math.min(Math.trunc(block.keepFrom) || 0, at + last));
+  for (let last = messages.length - 1; last >= 0; last--) {
+    const block = messages[last]?.content.find(isCompaction);
+    // The message of the compaction is needed too, wherever it says that the kept ones begin.
+    if (block) return Math.max(0, Math.min(Math.trunc(block.keepFrom) || 0, at + last));
+  }
+  return undefined;
 }
 
 function isCompaction(block: Block): block is CompactionBlock {
@@ -21,15 +23,20 @@ export interface ApprovalChange {
   readonly dueAt?: number;
 }
 
+const noChanges: readonly ApprovalChange[] = [];
+
 /** The approvals with an expiry that messages ask for, and those that they answer, in order. */
 export function approvalChanges(messages: readonly Message[]): readonly ApprovalChange[] {
-  return messages.flatMap(({ content }) =>
-    content.flatMap((block): ApprovalChange[] => {
-      if (block.type === "answer") return [{ approvalId: block.approvalId }];
-      if (block.type !== "suspension" || block.expiresAt === undefined) return [];
-      return [{ approvalId: block.approvalId, dueAt: block.expiresAt }];
-    }),
-  );
+  let changes = noChanges;
+  for (const { content } of messages) {
+    for (const block of content) {
+      if (block.type !== "answer" && block.type !== "suspension") continue;
+      const { approvalId } = block;
+      if (block.type === "answer") changes = [...changes, { approvalId }];
+      else if (block.expiresAt) changes = [...changes, { approvalId, dueAt: block.expiresAt }];
+    }
+  }
+  return changes;
 }
 
 /** The title of a session: the beginning of its first user message with text. */
