@@ -1,6 +1,7 @@
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { type FlushMs, memoryStore, ReActAgent, type Store, sqliteStore } from "../../src/index.ts";
+import type { FlushMs, Store } from "../../src/contract/store.ts";
+import { memoryStore, ReActAgent, sqliteStore } from "../../src/index.ts";
 import { checkStream } from "../../src/protocol/check/check.ts";
 import type { StreamFrame } from "../../src/protocol/event.ts";
 import { materialize } from "../../src/protocol/materialize.ts";
