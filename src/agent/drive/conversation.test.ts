@@ -5,9 +5,10 @@ import type { LogEvent } from "../../protocol/event.ts";
 import { isTerminal } from "../../protocol/task.ts";
 import { memoryStore } from "../../store/memory.ts";
 import { type Script, scriptedModel } from "../../testing.ts";
-import { settingsOf } from "../loop/settings.ts";
+import { type AgentSettings, settingsOf } from "../loop/settings.ts";
 import { tool } from "../tool/tool.ts";
 import type { Conversation } from "./conversation.ts";
+import { drive } from "./drive.ts";
 import { rootRecord } from "./lifecycle.ts";
 import { cancelRow } from "./plan.ts";
 import { processOf } from "./process.ts";
@@ -21,6 +22,9 @@ const isEnded = ({ status }: TaskRecord) => isTerminal(status);
 
 const settingsOn = (store: Store, script: Script = () => "Done.", name = "lead") =>
   settingsOf({ name, model: scriptedModel(script), store });
+
+const startTask = (conversation: Conversation, record: TaskRecord, settings: AgentSettings) =>
+  drive(conversation, record, { settings, isNew: true });
 
 async function enter(store: Store, settings = settingsOn(store)): Promise<Conversation> {
   const conversation = await processOf(store).enter(sessionId, settings);
@@ -53,7 +57,7 @@ describe("a conversation", () => {
     const hold = Promise.withResolvers<string>();
     const settings = settingsOn(store, () => hold.promise);
     const conversation = await enter(store, settings);
-    const { begun, ended } = conversation.submit(queued(store, "Go."), { settings });
+    const { begun, ended } = startTask(conversation, queued(store, "Go."), settings);
     await begun;
     await conversation.leave();
     expect(await store.owner(sessionId)).toBeDefined();
@@ -70,7 +74,7 @@ describe("a conversation", () => {
     const store: Store = { ...inner, posts: read };
     const settings = settingsOn(store);
     const conversation = await enter(store, settings);
-    const { begun, ended } = conversation.submit(queued(store, "Hello."), { settings });
+    const { begun, ended } = startTask(conversation, queued(store, "Hello."), settings);
     await begun;
     await conversation.leave();
     await ended;
@@ -97,7 +101,7 @@ describe("a conversation", () => {
     const conversation = await enter(store, settings);
     const record = queued(store, "Go.");
     row = cancelRow(record, "Too late.");
-    await conversation.submit(record, { settings }).ended;
+    await startTask(conversation, record, settings).ended;
     await conversation.leave();
     await vi.waitFor(async () => {
       expect(row).toBeUndefined();
@@ -159,12 +163,12 @@ describe("a conversation", () => {
     const store = memoryStore();
     const settings = settingsOn(store, () => [{ hang: true }]);
     const conversation = await enter(store, settings);
-    const drive = conversation.submit(queued(store, "Go."), { settings });
-    await drive.begun;
+    const started = startTask(conversation, queued(store, "Go."), settings);
+    await started.begun;
     const error = new Error("gone");
     conversation.lose(error);
-    await expect(drive.ended).rejects.toMatchObject({ code: "store_failed", message: "gone" });
-    expect(drive.controller.signal.aborted).toBe(true);
+    await expect(started.ended).rejects.toMatchObject({ code: "store_failed", message: "gone" });
+    expect(started.controller.signal.aborted).toBe(true);
     await conversation.leave();
     expect(await statuses(store)).toEqual(["in_progress"]);
   });
@@ -174,8 +178,8 @@ describe("a conversation", () => {
     await store.enqueue(queued(store, "first", settingsOn(store, [], "stranger")));
     const settings = settingsOn(store);
     const conversation = await enter(store, settings);
-    const drive = conversation.submit(queued(store, "second"), { settings });
-    await expect(drive.ended).rejects.toMatchObject({ code: "agent_busy" });
+    const started = startTask(conversation, queued(store, "second"), settings);
+    await expect(started.ended).rejects.toMatchObject({ code: "agent_busy" });
     expect(conversation.isOpen).toBe(true);
     expect(await statuses(store)).toEqual(["queued"]);
     await conversation.leave();
@@ -259,7 +263,7 @@ describe("the scheduler", () => {
     const settings = settingsOn(store, () => [{ hang: true }]);
     const conversation = await enter(store, settings);
     const record = queued(store, "Go.");
-    const { begun, ended } = conversation.submit(record, { settings });
+    const { begun, ended } = startTask(conversation, record, settings);
     await begun;
     await store.post([cancelRow(record, "enough")]);
     await ended;
@@ -273,7 +277,7 @@ describe("the scheduler", () => {
     const settings = settingsOn(store);
     const conversation = await enter(store, settings);
     const record = queued(store, "Go.");
-    await conversation.submit(record, { settings }).ended;
+    await startTask(conversation, record, settings).ended;
     await conversation.leave();
     await store.post([cancelRow(record, "enough"), cancelRow(record, "enough", true)]);
     expect(await store.expired(10)).toEqual([sessionId]);
@@ -287,7 +291,7 @@ describe("the scheduler", () => {
     const store = memoryStore();
     const settings = settingsOn(store);
     const conversation = await enter(store, settings);
-    await conversation.submit(queued(store, "Go."), { settings }).ended;
+    await startTask(conversation, queued(store, "Go."), settings).ended;
     const message = userMessage("And now?");
     await store.post([{ id: "p", kind: "input", sessionId, message }]);
     await vi.waitFor(async () => expect(await statuses(store)).toEqual(["completed", "completed"]));
@@ -333,7 +337,7 @@ describe("release, then look", () => {
     const settings = settingsOf({ name: "lead", model, store: inner, tools: [ask] });
     const record = queued(inner, "Go.");
     const conversation = await enter(inner, settings);
-    await conversation.submit(record, { settings }).ended;
+    await startTask(conversation, record, settings).ended;
     await conversation.leave();
     expect(await statuses(inner)).toEqual(["suspended"]);
     const store = postingAtRelease(inner, () => inner.post([cancelRow(record, "enough")]));

@@ -8,7 +8,7 @@ import { cancelReason, reasonText } from "../loop/inbox.ts";
 import { type AgentSettings, nameOf } from "../loop/settings.ts";
 import { type TaskConversation, type TaskRun, untilItEnds } from "../loop/task-run.ts";
 import { cancelChildOf, cancelChildren, runChild } from "./child.ts";
-import { type Drive, type DriveStart, drive, isRefusedBeginning } from "./drive.ts";
+import { type Drive, drive, isRefusedBeginning } from "./drive.ts";
 import { endingSettings, rootRecord } from "./lifecycle.ts";
 import { cancelRow, type Plan, plan, postCancel, Workload } from "./plan.ts";
 import type { Process } from "./process.ts";
@@ -164,11 +164,6 @@ export class Conversation implements TaskConversation {
     return agent && nameOf(agent) === agentName ? agent : undefined;
   }
 
-  /** Drives a new root task; its record is written with its first events. */
-  submit(record: TaskRecord, start: DriveStart): Drive {
-    return drive(this, record, { ...start, isNew: true });
-  }
-
   /** Reads the workload after the call; callers that come while one is read share the next read. */
   async workload(): Promise<Workload> {
     const { reading } = this.#workload;
@@ -264,7 +259,7 @@ export class Conversation implements TaskConversation {
     const settings = last && this.#agents.get(last.agentName);
     if (last === undefined || settings === undefined || !this.isOpen) return;
     const options = last.userId === undefined ? {} : { userId: last.userId };
-    this.submit(rootRecord(settings, this.sessionId, options), { settings });
+    drive(this, rootRecord(settings, this.sessionId, options), { settings, isNew: true });
   }
 
   async #lastRoot(): Promise<TaskRecord | undefined> {

@@ -135,7 +135,9 @@ export class Drive {
     const { lost } = conversation;
     try {
       await this.start.stored;
-      if (this.start.isNew || (await this.#canMove())) await this.#open();
+      const canMove = this.start.isNew || (await this.#canMove());
+      const executor = canMove ? await this.#open() : undefined;
+      if (executor && this.task) await this.#execute(this.task, executor);
     } catch (thrown) {
       const isLost = lost.signal.aborted;
       const error: unknown = isLost ? lost.signal.reason : thrown;
@@ -183,20 +185,21 @@ export class Drive {
     return this.rows.find((row) => row.kind === "cancel" && isFor(row, this.record));
   }
 
-  async #open(): Promise<void> {
+  /** Opens the task and returns its executor; undefined if nothing here can run it. */
+  async #open(): Promise<Executor | undefined> {
     const { conversation } = this;
     const isChild = this.record.depth > 0;
     this.#isRootBeginning = !isChild && this.record.status === "queued";
     let { parent } = this.start;
     if (isChild) parent ??= await openParent(conversation, this.record);
-    if (isChild && parent === undefined) return;
+    if (isChild && parent === undefined) return undefined;
     if (parent) this.ancestors = [...parent.identity.ancestors, parent.identity.ref.taskId];
     const executor = await this.#executor(parent);
     const task = await executor?.open(this);
-    if (executor === undefined || task === undefined) return;
+    if (task === undefined) return undefined;
     this.task = task;
     this.state = task.state;
-    await traceTask(task, () => this.#execute(task, executor));
+    return executor;
   }
 
   /** Undefined: the agent of this root is not here, so the task waits for a process that has it. */
@@ -231,13 +234,15 @@ export class Drive {
     }
   }
 
-  async #execute(task: TaskRun, executor: Executor): Promise<void> {
-    const ending = await executor.run(task, this);
-    if (ending === undefined) return;
-    await endTask(task, ending);
-    if (ending.status !== "failed") return;
-    this.error = ending.error;
-    await tellError(task, ending.error);
+  #execute(task: TaskRun, executor: Executor): Promise<void> {
+    return traceTask(task, async () => {
+      const ending = await executor.run(task, this);
+      if (ending === undefined) return;
+      await endTask(task, ending);
+      if (ending.status !== "failed") return;
+      this.error = ending.error;
+      await tellError(task, ending.error);
+    });
   }
 }
 

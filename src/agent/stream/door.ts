@@ -25,7 +25,7 @@ import {
   withLimits,
 } from "../drive/answers.ts";
 import type { Conversation } from "../drive/conversation.ts";
-import type { Drive } from "../drive/drive.ts";
+import { type Drive, drive } from "../drive/drive.ts";
 import { rootRecord } from "../drive/lifecycle.ts";
 import { cancelRow, unfinished, Workload } from "../drive/plan.ts";
 import type { Process } from "../drive/process.ts";
@@ -78,9 +78,8 @@ export interface Entered {
 /** Adds the input to the session, or compacts it, without running the agent. */
 type Only = "observes" | "compacts";
 
-/** Starts a task, or continues the session's unfinished one. */
-export async function enter(call: Call, input: Input, only?: Only): Promise<Entered> {
-  const { settings, options } = call;
+/** Reads the input of a call; throws for input and options that cannot be used. */
+function readEntry({ settings, options }: Call, input: Input, only?: Only): ReadInput {
   checkBudget(options.budget, settings.price !== undefined);
   withHooks(settings, options.hooks); // throws if they are wrong
   withModel(settings, options.model); // throws if it is not allowed
@@ -92,7 +91,7 @@ export async function enter(call: Call, input: Input, only?: Only): Promise<Ente
       hint: "Pass answers and results to `call`. Nothing was stored.",
     });
   }
-  return enterSession(call, read, only);
+  return read;
 }
 
 /** Finds a task that exists. */
@@ -251,7 +250,9 @@ async function readSession(call: Call, read: ReadInput): Promise<CallSession> {
   return { sessionId, exists, isNamed, workload, root, hasInbox };
 }
 
-async function enterSession(call: Call, read: ReadInput, only?: Only): Promise<Entered> {
+/** Starts a task, or continues the session's unfinished one. */
+export async function enter(call: Call, given: Input, only?: Only): Promise<Entered> {
+  const read = readEntry(call, given, only);
   const { taskId } = call.options;
   const started = taskId && (await call.settings.store.task(taskId));
   if (started) return followStarted(call, started);
@@ -395,10 +396,9 @@ async function submit(call: Call, record: TaskRecord): Promise<boolean> {
       return false;
     }
     const cancel = stop.aborted ? { cancel: stop.reason } : {};
-    const drive = owned.submit(record, { settings, caller: options, ...cancel });
-    call.drive = drive;
+    call.drive = drive(owned, record, { settings, caller: options, isNew: true, ...cancel });
     stop.addEventListener("abort", onStop);
-    await drive.begun;
+    await call.drive.begun;
     return true;
   } catch (error) {
     const code = error instanceof RivuletError ? error.code : "";
