@@ -27,14 +27,22 @@ export type TaskSource = Run<unknown> | TaskStore;
 
 const ids = createIds();
 
-/** All components that show a run share its store, and so its connection. */
-const stores = new WeakMap<Run<unknown>, TaskStore>();
+/** What all components that show a run share: its store, and so its connection, and its approvals as last selected. */
+interface Shared {
+  readonly store: TaskStore;
+  approvals?: { readonly key: string; readonly list: readonly Approval[] };
+}
+const shared = new WeakMap<TaskSource, Shared>();
+
+function sharedBy(run: TaskSource): Shared {
+  const store = () => ("getSnapshot" in run ? run : createTaskStore(run));
+  const known = shared.get(run) ?? { store: store() };
+  shared.set(run, known);
+  return known;
+}
 
 function storeOf(run: TaskSource): TaskStore {
-  if ("getSnapshot" in run) return run;
-  const store = stores.get(run) ?? createTaskStore(run);
-  stores.set(run, store);
-  return store;
+  return "getSnapshot" in run ? run : sharedBy(run).store;
 }
 
 /** A part of the state of a run; the component renders when this part changes. */
@@ -65,11 +73,6 @@ export function useConnection(run: TaskSource | undefined): Connection | undefin
 }
 
 const noApprovals: readonly Approval[] = [];
-/** The approvals of each run as they were last selected, so that other changes do not render. */
-const selected = new WeakMap<
-  TaskSource,
-  { readonly key: string; readonly approvals: readonly Approval[] }
->();
 
 /** The approvals of a run that wait for an answer, at any depth. */
 export function useApprovals(run: TaskSource | undefined): readonly Approval[] {
@@ -77,11 +80,11 @@ export function useApprovals(run: TaskSource | undefined): readonly Approval[] {
     const key = waitingApprovals(tree)
       .map(({ approval }) => approval.approval_id)
       .join(" ");
-    const last = run && selected.get(run);
-    if (run === undefined || last?.key === key) return last?.approvals;
-    const approvals = approvalsIn(tree);
-    selected.set(run, { key, approvals });
-    return approvals;
+    if (run === undefined) return undefined;
+    const seen = sharedBy(run);
+    // Other changes do not render.
+    if (seen.approvals?.key !== key) seen.approvals = { key, list: approvalsIn(tree) };
+    return seen.approvals.list;
   });
   return approvals ?? noApprovals;
 }
@@ -164,7 +167,7 @@ async function loadRuns(server: RemoteServer, sessionId: string): Promise<readon
   return tasks.map(({ taskId, input }) => {
     const run = server.task(taskId);
     // A snapshot shows an ended run as its events do, in fewer bytes.
-    stores.set(run, createTaskStore(run, { from: "now" }));
+    shared.set(run, { store: createTaskStore(run, { from: "now" }) });
     return { input, run };
   });
 }

@@ -21,7 +21,7 @@ export {
   settingsBehind,
   settingsKey,
 } from "./loop/settings.ts";
-export type { OnModelCall, TaskRun } from "./loop/task-run.ts";
+export { keptFor, type OnModelCall, type TaskRun } from "./loop/task-run.ts";
 export { taskBehind, taskKey } from "./loop/tool-context.ts";
 export { iterationOf, wholeTranscript } from "./loop/transcript.ts";
 export { waitingTasks } from "./loop/waiting.ts";

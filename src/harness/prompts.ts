@@ -50,14 +50,11 @@ Delegate work that is self-contained and large, work that would fill this conver
 
 /** An agent that a model can delegate to. */
 type OfferedAgent = { readonly name: string; readonly description: string };
-const rulesOf = new WeakMap<readonly OfferedAgent[], string>();
 
-/** Explains delegation and lists the subagents, for the system prompt; kept, because each model call has the same list. */
+/** Explains delegation and lists the subagents, for the system prompt. */
 export function delegationPrompt(agents: readonly OfferedAgent[]): string {
-  const lines = () => agents.map(({ name, description }) => `- ${name}: ${oneLine(description)}`);
-  const rules = rulesOf.get(agents) ?? [delegationRules, ...lines()].join("\n");
-  rulesOf.set(agents, rules);
-  return rules;
+  const lines = agents.map(({ name, description }) => `- ${name}: ${oneLine(description)}`);
+  return [delegationRules, ...lines].join("\n");
 }
 
 /** Lists the unfinished tasks of a session; a note, because the list changes. */

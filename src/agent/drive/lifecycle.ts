@@ -96,7 +96,7 @@ export async function openTask(open: OpenTask): Promise<TaskRun> {
   // The log may have more than the last commit.
   state.usage = folded?.usage ?? noUsage;
   state.cost = folded?.cost;
-  const hookContext = withMessages<HookContext>(transcript.messages, {
+  const hookContext = withMessages<HookContext>(transcript, {
     agent: settings.name,
     agentId: record.agentId,
     task: ref,
@@ -138,6 +138,7 @@ export async function openTask(open: OpenTask): Promise<TaskRun> {
         ...[caller.context, parent?.scope.context, settings.context, settings.toolkit.context],
       ),
       hookContext,
+      kept: new Map(),
       permissions: [
         settings.permissions,
         ...(parent ? [inheritedRules(parent.scope.permissions)] : []),
@@ -165,7 +166,7 @@ function openResultsOf(folded: Task | undefined): Map<string, WrittenItem> {
   const open = new Map<string, WrittenItem>();
   for (const [index, item] of (folded?.output ?? []).entries())
     if (item.type === "tool_result" && item.status === "in_progress")
-      open.set(item.call_id, new WrittenItem(item, index));
+      open.set(item.call_id, WrittenItem.from(item, index));
   return open;
 }
 
@@ -196,7 +197,7 @@ export async function loadTranscript(task: TaskRun): Promise<void> {
   for (const message of messages) transcript.messages.push(message);
   const shared = { messages: transcript.messages, offset };
   const { pool, transcript: read } = await continued(store, settings, record, shared);
-  Object.assign(transcript, read);
+  Object.assign(transcript, read, { view: undefined });
   output.pool = pool;
 }
 

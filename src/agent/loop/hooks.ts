@@ -135,16 +135,9 @@ export function callHooks<Point extends AwaitedPoint, Value>(
   return callFrom(0, value);
 }
 
-type HooksByPoint = Partial<Record<keyof Hook, readonly Hook[]>>;
-const known = new WeakMap<readonly Hook[], HooksByPoint>();
-
-/** The hooks that have a point, in order; remembered, because a step asks for each of a dozen points. */
+/** The hooks that have a point, in order. */
 export function hooksAt(hooks: readonly Hook[], point: keyof Hook): readonly Hook[] {
-  if (hooks.length === 0) return hooks;
-  const byPoint = known.get(hooks) ?? {};
-  known.set(hooks, byPoint);
-  byPoint[point] ??= hooks.filter((hook) => hook[point]);
-  return byPoint[point];
+  return hooks.length === 0 ? hooks : hooks.filter((hook) => hook[point]);
 }
 
 function hookFailed(hook: Hook, point: string, error: unknown): RivuletError {

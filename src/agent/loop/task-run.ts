@@ -97,7 +97,10 @@ export interface TaskTranscript {
   storedReferences: number;
   /** Resolves when the pool has the references from before `messages`; undefined until they are needed. */
   earlierReferences: Promise<void> | undefined;
+  /** The last frozen copy of `messages` that a hook or a tool has read. */
+  view?: readonly Message[];
 }
+type ViewedTranscript = Pick<TaskTranscript, "messages" | "view">;
 
 /** The writing side of a task. */
 export interface TaskOutput {
@@ -128,6 +131,8 @@ export interface TaskScope {
   readonly caller: RunOptions<StandardSchema | undefined>;
   readonly context: LayeredContext;
   readonly hookContext: HookContext;
+  /** The values that pieces of this package keep for the task, by keys of their own. */
+  readonly kept: Map<symbol, unknown>;
   /** The permission rules of this task and its ancestors. */
   readonly permissions: readonly Permissions[];
   /** The tool that submits a structured answer; undefined until it is offered. */
@@ -232,35 +237,32 @@ async function descendantsOf(task: TaskRun): Promise<readonly TaskRecord[]> {
   return found;
 }
 
-const views = new WeakMap<readonly Message[], readonly Message[]>();
-
 /** A class, because a getter in an object literal gives each object a hidden class that outlives it in the old space. */
 class MessagesView {
-  readonly #messages: readonly Message[];
+  readonly #transcript: ViewedTranscript;
   readonly #length: number | undefined;
 
-  constructor(messages: readonly Message[], length: number | undefined) {
-    this.#messages = messages;
+  constructor(transcript: ViewedTranscript, length: number | undefined) {
+    this.#transcript = transcript;
     this.#length = length;
   }
 
   get messages(): readonly Message[] {
-    const length = this.#length ?? this.#messages.length;
-    const known = views.get(this.#messages);
-    if (known?.length === length) return known; // a transcript only grows
-    const view = Object.freeze(this.#messages.slice(0, length));
-    views.set(this.#messages, view);
-    return view;
+    const { messages, view } = this.#transcript;
+    const length = this.#length ?? messages.length;
+    if (view?.length === length) return view; // a transcript only grows
+    this.#transcript.view = Object.freeze(messages.slice(0, length));
+    return this.#transcript.view;
   }
 }
 
 /** Adds a frozen view of a transcript, copied when it is read: of its first `length` messages, or as it is then. */
 export function withMessages<T extends { readonly messages: readonly Message[] }>(
-  messages: readonly Message[],
+  transcript: ViewedTranscript,
   fields: Omit<T, "messages">,
   length?: number,
 ): T {
-  return Object.assign(new MessagesView(messages, length), fields) as unknown as T;
+  return Object.assign(new MessagesView(transcript, length), fields) as unknown as T;
 }
 
 /** Opens the item of a call's result. */
@@ -281,6 +283,13 @@ export function resultItem(task: TaskRun, callId: string): WrittenItem {
   const item = task.output.openResults.get(callId);
   if (item === undefined) throw new Error(`No item is open for call ${callId}.`);
   return item;
+}
+
+/** The value that a piece of this package keeps for a task. */
+export function keptFor<T extends object>({ scope }: TaskRun, key: symbol, create: () => T): T {
+  const value = (scope.kept.get(key) as T | undefined) ?? create();
+  scope.kept.set(key, value);
+  return value;
 }
 
 /** A control message that the model never sees. */

@@ -68,11 +68,7 @@ export function toolContext(
     [taskKey]: task,
     ...(record.userId !== undefined && { userId: record.userId }),
   };
-  return withMessages<ToolContext>(
-    task.transcript.messages,
-    fields,
-    task.transcript.messages.length,
-  );
+  return withMessages<ToolContext>(task.transcript, fields, task.transcript.messages.length);
 }
 
 /** The property of a context that holds its task. */

@@ -88,7 +88,8 @@ const toolFields: Fields<ToolOptions> = {
   },
   execute: is.callback,
 };
-const definitions = new WeakMap<Tool, ToolDefinition>();
+/** The property of a tool that holds its definition; a copy of the tool does not have it. */
+const definitionKey = Symbol("definition");
 
 /** Creates a tool; throws `invalid_tool` or `invalid_settings` for options that cannot work. */
 export function tool<S extends StandardSchema | undefined = undefined>(
@@ -111,9 +112,9 @@ export function tool<S extends StandardSchema | undefined = undefined>(
     throw invalidTool(name, `has \`paths.${field}\`, which is not a function for a field`, hint);
   }
   const mark = options.readOnly && ({ readOnly: true } as const);
-  const made: Tool<ToolCallInput<S>> = Object.freeze({ name, description, inputSchema, ...mark });
+  const made: Tool<ToolCallInput<S>> = { name, description, inputSchema, ...mark };
   const execute = options.execute?.bind(given);
-  definitions.set(made, {
+  const definition: ToolDefinition = {
     tool: made,
     name,
     inputSchema,
@@ -124,8 +125,8 @@ export function tool<S extends StandardSchema | undefined = undefined>(
     needsApproval: needsApproval as ToolDefinition["needsApproval"],
     execution: frozenCopy(options.execution ?? {}),
     ...(execute && { execute: execute as NonNullable<ToolDefinition["execute"]> }),
-  });
-  return made;
+  };
+  return Object.freeze(Object.defineProperty(made, definitionKey, { value: definition }));
 }
 
 /** An error whose message the model reads unchanged, thrown by a tool. */
@@ -160,7 +161,9 @@ export function isCallOf<Call extends object, Input>(
 
 /** The definition of a tool that `tool` has created. */
 export function definitionOf(made: Tool): ToolDefinition {
-  const definition = definitions.get(made);
+  const { [definitionKey]: definition } = Object(made) as {
+    readonly [definitionKey]?: ToolDefinition;
+  };
   if (definition) return definition;
   const message = `${ownerOf("Tool", made)} was not created with tool().`;
   const hint = isAiTool(made) ? aiToolHint : "Pass the object that tool() returned, not a copy.";

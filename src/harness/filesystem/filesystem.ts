@@ -246,12 +246,14 @@ const contentField: Field = {
 
 const maxBlockMs = 10;
 
-const rebuilds = new WeakMap<Filesystem, (change: ChangeVolume) => Filesystem | undefined>();
+/** The property of a filesystem that builds the same files on a changed volume; a copy does not have it. */
+const rebuildKey = Symbol("rebuild");
+type Rebuild = (change: ChangeVolume) => Filesystem | undefined;
 type ChangeVolume = (volume: Volume, options: FilesystemOptions) => Volume | undefined;
 
 /** Returns the same files on a changed volume; undefined if `change` returns none, or the filesystem has no volume. */
 export function withVolume(files: Filesystem, change: ChangeVolume): Filesystem | undefined {
-  return rebuilds.get(files)?.(change);
+  return (files as { readonly [rebuildKey]?: Rebuild })[rebuildKey]?.(change);
 }
 
 /** Creates a filesystem on a volume. It resolves every path, so that the volume gets only checked places. */
@@ -389,12 +391,13 @@ export function volumeFilesystem(
     glob,
     grep,
   };
-  rebuilds.set(filesystem, (change) => {
+  const rebuild: Rebuild = (change) => {
     const changed = change(wholeVolume, options);
     return (
       changed && volumeFilesystem(changed, options, { ...(namespace && { namespace }), below })
     );
-  });
+  };
+  Object.defineProperty(filesystem, rebuildKey, { value: rebuild });
   if (!runner) return filesystem;
   const layer = namespace ? layerOf(namespace) : [];
   const place = { layer, base: below, readOnly: options.readOnly ?? controlFiles };

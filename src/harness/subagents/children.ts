@@ -1,4 +1,4 @@
-import { type TaskRun, wholeTranscript } from "../../agent/index.ts";
+import { keptFor, type TaskRun, wholeTranscript } from "../../agent/index.ts";
 import type { Block, Message, TaskRecord } from "../../contract/index.ts";
 
 /** A child of a session. */
@@ -51,18 +51,19 @@ interface GrowingIndex {
   unstored: string[];
 }
 
-/** The indexes of the tasks that run, each after the last change to it. */
-const indexes = new WeakMap<TaskRun, Promise<GrowingIndex>>();
+const indexKey = Symbol("index");
 
 /**
  * Returns the children of a session without the state of their tasks. Only the running task of a session adds children,
  * so all but the first call read what this task has added since.
  */
 export function childIndexOf(parent: TaskRun): Promise<ChildIndex> {
-  const known = indexes.get(parent);
-  const index = known ? known.then((last) => extend(parent, last)) : readIndex(parent);
-  indexes.set(parent, index);
-  index.catch(() => indexes.delete(parent));
+  const kept = keptFor<{ index?: Promise<GrowingIndex> | undefined }>(parent, indexKey, () => ({}));
+  const index = kept.index?.then((last) => extend(parent, last)) ?? readIndex(parent);
+  kept.index = index;
+  index.catch(() => {
+    kept.index = undefined;
+  });
   return index;
 }
 

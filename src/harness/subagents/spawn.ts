@@ -1,5 +1,6 @@
 import {
   childReport,
+  keptFor,
   type TaskRun,
   type ToolContext,
   ToolFailure,
@@ -84,13 +85,12 @@ export function newChild(task: TaskRun, { name }: RosterEntry, label: string | u
 /** How many children of a task start in one turn of the event loop. */
 const startsPerTurn = 64;
 
-/** The starts of each task so far, and the turn in which the next one has a place. */
-const starts = new WeakMap<TaskRun, { count: number; turn: Promise<void> }>();
+/** The starts of a task so far, and the turn in which the next one has a place. */
+const startsKey = Symbol("starts");
 
 /** Resolves in a turn of the event loop that has a place for another start; first come, first served. */
 function placeInTurn(parent: TaskRun): Promise<void> {
-  const last = starts.get(parent) ?? { count: 0, turn: Promise.resolve() };
-  starts.set(parent, last);
+  const last = keptFor(parent, startsKey, () => ({ count: 0, turn: Promise.resolve() }));
   last.count += 1;
   if (last.count % startsPerTurn === 0) last.turn = last.turn.then(nextTurn);
   return last.turn;
@@ -132,11 +132,12 @@ interface Delegations {
   started: number;
 }
 
-const delegations = new WeakMap<Message, Delegations>();
+const delegationsKey = Symbol("delegations");
 
-function delegationsIn(reply: Message): Delegations {
-  const known = delegations.get(reply);
-  if (known) return known;
+function delegationsIn(parent: TaskRun, reply: Message): Delegations {
+  const delegations = keptFor(parent, delegationsKey, () => new Map<Message, Delegations>());
+  const read = delegations.get(reply);
+  if (read) return read;
   const calls = reply.content.filter(
     (block): block is ToolUseBlock =>
       block.type === "tool_use" && /^agent_(spawn|send)$/.test(block.name),
@@ -150,23 +151,21 @@ function delegationsIn(reply: Message): Delegations {
     ids.push(id);
   }
   const placeOf = new Map(calls.map(({ id }, place) => [id, place]));
-  const found = { calls, placeOf, byLabel, started: 0 };
-  delegations.set(reply, found);
-  return found;
+  const index = { calls, placeOf, byLabel, started: 0 };
+  delegations.set(reply, index);
+  return index;
 }
 
 /**
  * The calls before this one that have no result: their children may not be stored yet. They are in the same reply,
  * because a model is called only when all calls have results. Each call looks at the few that started just before it.
  */
-function callsBefore(
-  { output: { childCalls, openResults } }: TaskRun,
-  callId: string,
-  messages: readonly Message[],
-) {
-  const reply = messages.findLast((message) => delegationsIn(message).placeOf.has(callId));
+function callsBefore(parent: TaskRun, callId: string, messages: readonly Message[]) {
+  const { childCalls, openResults } = parent.output;
+  const isIn = (message: Message) => delegationsIn(parent, message).placeOf.has(callId);
+  const reply = messages.findLast(isIn);
   if (reply === undefined) return { starting: 0, hasLabel: () => false };
-  const index = delegationsIn(reply);
+  const index = delegationsIn(parent, reply);
   const { calls, placeOf, byLabel } = index;
   const place = placeOf.get(callId) ?? 0;
   while (index.started < place && childCalls.has(calls[index.started]?.id ?? ""))

@@ -17,6 +17,7 @@ export class WrittenItem {
   /** Absent on a discarded item. */
   status: ItemStatus | undefined;
 
+  /** A new item, without parts. */
   constructor(item: Item, index: number) {
     this.id = item.id;
     this.index = index;
@@ -26,7 +27,13 @@ export class WrittenItem {
     this.messageId = "message_id" in item ? item.message_id : undefined;
     this.purpose = "purpose" in item ? item.purpose : undefined;
     this.status = item.status;
-    this.#addParts(item);
+  }
+
+  /** An item that the fold has read, with its parts. */
+  static from(item: Item, index: number): WrittenItem {
+    const written = new WrittenItem(item, index);
+    written.#addParts(item);
+    return written;
   }
 
   get isOpen(): boolean {
@@ -61,7 +68,6 @@ export class WrittenItem {
     return part;
   }
 
-  /** The parts of an item that the fold has read. */
   #addParts(item: Item): void {
     if (item.type === "message" || item.type === "tool_result") {
       for (const block of item.block_list) {

@@ -76,7 +76,7 @@ export class WriterState extends TaskStream {
   #continue({ status, output, approvals, children, usage }: Task): void {
     this.status = status === "unknown" ? undefined : status;
     this.usage = usage;
-    for (const item of output) this.add(new WrittenItem(item, this.items.length));
+    for (const item of output) this.add(WrittenItem.from(item, this.items.length));
     for (const approval of approvals) this.approvals.set(approval.approval_id, approval);
     for (const childId of children) {
       const item = this.results.get(childId);
