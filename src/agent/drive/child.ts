@@ -79,45 +79,17 @@ async function startChild(
   messages: readonly Message[],
   options: RunChildOptions,
 ): Promise<Drive> {
-  const { agentId, label, mode = "sync", child, output, maxParallel, signal } = options;
-  const own = settingsBehind(agent);
-  const settings = own ?? { ...parent.settings, prepareInput: undefined };
-  const uuid = parent.settings.ids.uuid();
-  const { url } = linkBehind(agent) ?? {};
-  const server = url !== undefined && { url };
-  // A child with the models of its parent has none of its own, so it uses the chosen one.
-  const isShared = own && isSame([...own.choices], [...parent.settings.choices]);
-  const model = isShared ? parent.state.record.model : undefined;
-  const record: TaskRecord = {
-    taskId: callId,
-    rootTaskId: parent.identity.ref.rootTaskId,
-    parentTaskId: parent.identity.ref.taskId,
-    parentItemId: resultItem(parent, callId).id,
-    agentId,
-    agentName: nameOf(agent),
-    agentKey: child?.agentKey ?? agentKeyOf(agentId, uuid),
-    ...(label !== undefined && { label }),
-    sessionId: child?.sessionId ?? `sub-${uuid}`,
-    parentSessionId: parent.identity.ref.sessionId,
-    ...(parent.state.record.userId !== undefined && { userId: parent.state.record.userId }),
-    depth: parent.state.record.depth + 1,
-    path: `${parent.state.record.path}/${agentId}`,
-    createdAt: settings.clock.now(),
-    mode,
-    status: "queued",
-    committedOutput: 0,
-    ...(output && { outputSchema: toJsonSchema(output) }),
-    ...(model !== undefined && { model }),
-    ...(maxParallel !== undefined && { maxParallel }),
-    ...(!own && { remote: { ...server, taskId: callId, cursor: -1 } }),
-  };
+  const { child, output, maxParallel, signal } = options;
+  const settings = settingsBehind(agent) ?? { ...parent.settings, prepareInput: undefined };
+  const record = newRecord(parent, callId, agent, options);
+  const { mode, agentId, agentName, agentKey } = record;
   const queued = { ...record, input: await storedInput(messages, record, settings, signal) };
   const start = { agent, parent, ...(output && { caller: { output } }) };
   const tellStarted = () => {
     parent.output.emitter.startChild(resultItem(parent, callId), {
       mode,
-      ...(server && { remote: true }),
-      agent: { id: agentId, name: record.agentName, key: record.agentKey },
+      ...(record.remote?.url !== undefined && { remote: true }),
+      agent: { id: agentId, name: agentName, key: agentKey },
     });
     parent.output.childCalls.add(callId);
   };
@@ -138,6 +110,47 @@ async function startChild(
     return parent.output.log.commit({ tasks: [queued] });
   });
   return drive(conversation, queued, { ...start, stored });
+}
+
+/** The record of a child that a call starts. */
+function newRecord(
+  parent: TaskRun,
+  callId: string,
+  agent: Agent,
+  options: RunChildOptions,
+): TaskRecord {
+  const { agentId, label, mode = "sync", child, output, maxParallel } = options;
+  const own = settingsBehind(agent);
+  const { clock } = own ?? parent.settings;
+  const uuid = parent.settings.ids.uuid();
+  const { url } = linkBehind(agent) ?? {};
+  const server = url !== undefined && { url };
+  // A child with the models of its parent has none of its own, so it uses the chosen one.
+  const isShared = own && isSame([...own.choices], [...parent.settings.choices]);
+  const model = isShared ? parent.state.record.model : undefined;
+  return {
+    taskId: callId,
+    rootTaskId: parent.identity.ref.rootTaskId,
+    parentTaskId: parent.identity.ref.taskId,
+    parentItemId: resultItem(parent, callId).id,
+    agentId,
+    agentName: nameOf(agent),
+    agentKey: child?.agentKey ?? agentKeyOf(agentId, uuid),
+    ...(label !== undefined && { label }),
+    sessionId: child?.sessionId ?? `sub-${uuid}`,
+    parentSessionId: parent.identity.ref.sessionId,
+    ...(parent.state.record.userId !== undefined && { userId: parent.state.record.userId }),
+    depth: parent.state.record.depth + 1,
+    path: `${parent.state.record.path}/${agentId}`,
+    createdAt: clock.now(),
+    mode,
+    status: "queued",
+    committedOutput: 0,
+    ...(output && { outputSchema: toJsonSchema(output) }),
+    ...(model !== undefined && { model }),
+    ...(maxParallel !== undefined && { maxParallel }),
+    ...(!own && { remote: { ...server, taskId: callId, cursor: -1 } }),
+  };
 }
 
 /** Waits for a sync child. A cancel of the call reaches the child; a timeout promotes it to the background. */

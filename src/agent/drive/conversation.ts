@@ -9,11 +9,12 @@ import { type AgentSettings, nameOf } from "../loop/settings.ts";
 import { type TaskConversation, type TaskRun, untilItEnds } from "../loop/task-run.ts";
 import { cancelChildOf, cancelChildren, runChild } from "./child.ts";
 import { type Drive, drive, isRefusedBeginning } from "./drive.ts";
-import { endingSettings, rootRecord } from "./lifecycle.ts";
+import { endingSettings } from "./lifecycle.ts";
 import { cancelRow, type Plan, plan, postCancel, Workload } from "./plan.ts";
 import type { Process } from "./process.ts";
 import { taskReached } from "./rest.ts";
 import { isPoisoned, isSuspect, poison, type TakenLease, takeLease } from "./suspects.ts";
+import { rootRecord } from "./task-record.ts";
 
 /** How soon the scheduler reads the store again after it could not. */
 const retryMs = 250;

@@ -1,7 +1,6 @@
 import { onAbort } from "../../base/clock.ts";
 import type { RivuletError } from "../../base/error.ts";
-import { agentKeyOf } from "../../base/id.ts";
-import { freezePlain, frozenCopy } from "../../base/plain.ts";
+import { freezePlain } from "../../base/plain.ts";
 import {
   editedReply,
   type HookContext,
@@ -15,19 +14,17 @@ import {
   type TaskRecord,
 } from "../../contract/index.ts";
 import {
-  type ChildStarted,
   type EventBody,
   type LogEvent,
   noUsage,
   type Source,
   type Task,
-  type TaskObject,
   type TerminalStatus,
   WrittenItem,
 } from "../../protocol/index.ts";
 import { BudgetMeter } from "../base/budget.ts";
 import { unknownEffectResult } from "../base/prompts.ts";
-import { TaskEmitter } from "../events/emit.ts";
+import { type EmitterStart, TaskEmitter } from "../events/emit.ts";
 import { foldTask } from "../events/fold-log.ts";
 import { deliveryOf } from "../loop/child-outcome.ts";
 import { cancelled, type Ending, type RestingEnding, refOf } from "../loop/ending.ts";
@@ -43,6 +40,7 @@ import {
   refreshTools,
   stateOf,
   type TaskRun,
+  type TaskScope,
   type TaskState,
   type TaskTranscript,
   totalOf,
@@ -54,13 +52,12 @@ import { openTrace } from "../loop/trace.ts";
 import { readReferences, readTranscript, type Transcript } from "../loop/transcript.ts";
 import { layerContext } from "../tool/context.ts";
 import { inheritedRules } from "../tool/permission.ts";
-import { toJsonSchema } from "../tool/schema.ts";
 import { Toolkit } from "../tool/toolkit.ts";
 import type { Conversation } from "./conversation.ts";
 
 const emptyFold = { task: undefined, used: { tokens: 0, cost: 0, iterations: 0 } };
-/** The `task_seq` after the events that `announce` writes. */
-const announcedSeq = 1;
+/** The first numbers after the event that `announce` writes. */
+const afterAnnouncement = { taskSeq: 1, outputIndex: 0 };
 
 /** A task to open. */
 interface OpenTask {
@@ -81,34 +78,28 @@ export async function openTask(open: OpenTask): Promise<TaskRun> {
   const { conversation, state, parent, caller = {}, controller = new AbortController() } = open;
   const { store } = conversation;
   const { record } = state;
-  const own = withHooks(open.settings, caller.hooks);
-  const settings = parent ? { ...own, agentId: record.agentId, clock: parent.settings.clock } : own;
+  const { settings: agent, isNew, isAnnounced } = open;
+  const hooked = withHooks(agent, caller.hooks);
+  const settings = parent
+    ? { ...hooked, agentId: record.agentId, clock: parent.settings.clock }
+    : hooked;
   const log = conversation.log(record.rootTaskId);
   const source = record.depth > 0 ? sourceOf(record) : undefined;
-  const ref = refOf(record);
-  const isUnbegun = open.isNew || open.isAnnounced;
   // A fold reads the whole log, which the children of a long task share.
-  const { task: folded, used } = isUnbegun ? emptyFold : await foldTask(store, record);
+  const { task: folded, used } = isNew || isAnnounced ? emptyFold : await foldTask(store, record);
   const trace = await openTrace(settings, record, parent?.trace);
-  const isEmpty = open.isNew && record.depth > 0;
+  const isEmpty = isNew && record.depth > 0;
   const read = isEmpty ? emptyTranscript() : await transcriptOf(store, settings, record);
   const { transcript, pool } = await continued(store, settings, record, read);
   // The log may have more than the last commit.
   state.usage = folded?.usage ?? noUsage;
   state.cost = folded?.cost;
-  const hookContext = withMessages<HookContext>(transcript, {
-    agent: settings.name,
-    agentId: record.agentId,
-    task: ref,
-    state: new Map(),
-    ...(record.userId !== undefined && { userId: record.userId }),
-    ...(source && { source }),
-  });
+  const scope = scopeOf(open, settings, transcript, source);
   const task: TaskRun = {
     settings,
     conversation,
     identity: {
-      ref,
+      ref: scope.hookContext.task,
       source,
       ancestors: parent ? [...parent.identity.ancestors, parent.identity.ref.taskId] : [],
       deliveryKind: parent?.settings.wakeOnCompletion ? "input" : "hint",
@@ -117,10 +108,13 @@ export async function openTask(open: OpenTask): Promise<TaskRun> {
     transcript,
     output: {
       log,
-      emitter: new TaskEmitter(record.taskId, log, source, settings.clock, {
-        taskSeq: open.isAnnounced ? announcedSeq : (folded?.appliedSeq ?? -1) + 1,
-        outputIndex: folded?.output.length ?? 0,
-      }),
+      emitter: new TaskEmitter(
+        record.taskId,
+        log,
+        source,
+        settings.clock,
+        isAnnounced ? afterAnnouncement : startAfter(folded),
+      ),
       openResults: openResultsOf(folded),
       childCalls: new Set(folded?.children),
       pool,
@@ -132,19 +126,7 @@ export async function openTask(open: OpenTask): Promise<TaskRun> {
       claims: new Map(),
       isResting: false,
     },
-    scope: {
-      caller,
-      context: layerContext(
-        ...[caller.context, parent?.scope.context, settings.context, settings.toolkit.context],
-      ),
-      hookContext,
-      kept: new Map(),
-      permissions: [
-        settings.permissions,
-        ...(parent ? [inheritedRules(parent.scope.permissions)] : []),
-      ],
-      structuredTool: undefined,
-    },
+    scope,
     budget: new BudgetMeter(
       { ...settings.budget, ...record.budget },
       settings.clock,
@@ -153,12 +135,43 @@ export async function openTask(open: OpenTask): Promise<TaskRun> {
     ),
     trace,
   };
-  Object.freeze(Object.assign(hookContext, { [taskKey]: task })); // they refer to each other
+  Object.freeze(Object.assign(scope.hookContext, { [taskKey]: task })); // they refer to each other
   onAbort(controller.signal, () => {
     task.control.cancelledAt = settings.clock.now();
     task.control.calls.abort(controller.signal.reason);
   });
   return task;
+}
+
+/** The values and rules of a task, from its agent, its caller and its parent. */
+function scopeOf(
+  { state: { record }, parent, caller = {} }: OpenTask,
+  settings: AgentSettings,
+  transcript: TaskTranscript,
+  source: Source | undefined,
+): TaskScope {
+  const given = [caller.context, parent?.scope.context, settings.context, settings.toolkit.context];
+  const inherited = parent ? [inheritedRules(parent.scope.permissions)] : [];
+  return {
+    caller,
+    context: layerContext(...given),
+    hookContext: withMessages<HookContext>(transcript, {
+      agent: settings.name,
+      agentId: record.agentId,
+      task: refOf(record),
+      state: new Map(),
+      ...(record.userId !== undefined && { userId: record.userId }),
+      ...(source && { source }),
+    }),
+    kept: new Map(),
+    permissions: [settings.permissions, ...inherited],
+    structuredTool: undefined,
+  };
+}
+
+/** The first numbers after those of the log. */
+function startAfter(folded: Task | undefined): EmitterStart | undefined {
+  return folded && { taskSeq: folded.appliedSeq + 1, outputIndex: folded.output.length };
 }
 
 /** The results that were open when the log ended. */
@@ -435,53 +448,4 @@ function isIdempotent(task: TaskRun, name: string): boolean {
   } catch {
     return false;
   }
-}
-
-/** The record of a new root task. */
-export function rootRecord(
-  settings: AgentSettings,
-  sessionId: string,
-  options: RunOptions<StandardSchema | undefined>,
-): TaskRecord {
-  const { ids, clock, agentId, name } = settings;
-  const taskId = options.taskId ?? ids.next("task");
-  return {
-    taskId,
-    rootTaskId: taskId,
-    agentId,
-    agentName: name,
-    agentKey: agentKeyOf(agentId, ids.uuid()),
-    sessionId,
-    ...(options.userId !== undefined && { userId: options.userId }),
-    depth: 0,
-    path: sessionId,
-    createdAt: clock.now(),
-    mode: "sync",
-    status: "queued",
-    committedOutput: 0,
-    ...(options.output && { outputSchema: toJsonSchema(options.output) }),
-    ...(options.budget && { budget: frozenCopy(options.budget) }),
-    ...(options.model !== undefined && { model: options.model }),
-    ...(options.outsideTools && { outsideTools: frozenCopy(options.outsideTools) }),
-    ...(options.metadata && { metadata: frozenCopy(options.metadata) }),
-    ...(options.origin && { origin: frozenCopy(options.origin) }),
-  };
-}
-
-/** The record of a descendant of the child. */
-export function childRecord(
-  { state: { record: parent } }: TaskRun,
-  { child_task_id: taskId, agent, item_id: parentItemId, mode }: ChildStarted,
-  sessionId: string,
-  { created_at: createdAt = 0, mode: created = mode }: Partial<TaskObject> = {},
-): TaskRecord {
-  const { rootTaskId, userId, depth, path, sessionId: parentSessionId, remote } = parent;
-  const { id: agentId, name: agentName = agentId, key: agentKey } = agent;
-  return {
-    ...{ taskId, rootTaskId, parentTaskId: parent.taskId, parentItemId },
-    ...{ agentId, agentName, agentKey, sessionId, parentSessionId },
-    ...(userId !== undefined && { userId }),
-    ...{ depth: depth + 1, path: `${path}/${agentId}`, createdAt, mode: created },
-    ...{ status: "queued", committedOutput: 0, ...(remote && { remote }) },
-  };
 }

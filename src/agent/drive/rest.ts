@@ -56,16 +56,9 @@ export async function untilRest(process: Process, following: Following): Promise
   try {
     for (;;) {
       woken = new AbortController();
-      const rest = isTree ? undefined : await driveHere(process, following);
-      if (rest) return rest;
-      const workload = await Workload.read(store, conversation);
-      const record = workload.record(taskId) ?? (await store.task(taskId));
-      if (record === undefined) throw notFound("task", taskId);
-      if (isTree && process.failures.has(conversation)) return { record };
-      if (isTree ? treeRests(workload, record) : taskRests(workload, record)) {
-        await process.owned(conversation)?.settle();
-        return { record };
-      }
+      const found = await lookAt(process, following);
+      if ("rest" in found) return found.rest;
+      const { workload, record } = found;
       const first = workload.first(record.sessionId);
       if (first?.status === "suspended" && first.taskId !== taskId)
         await following.onBlocked?.(workload, first);
@@ -86,6 +79,25 @@ export async function untilRest(process: Process, following: Following): Promise
   } finally {
     for (const stop of unwatch) stop();
   }
+}
+
+/** The rest of a task, or the work of its conversation before it. */
+async function lookAt(
+  process: Process,
+  following: Following,
+): Promise<{ readonly rest: Rest } | { readonly workload: Workload; readonly record: TaskRecord }> {
+  const { taskId, conversation, isTree } = following;
+  const { store } = process;
+  const here = isTree ? undefined : await driveHere(process, following);
+  if (here) return { rest: here };
+  const workload = await Workload.read(store, conversation);
+  const record = workload.record(taskId) ?? (await store.task(taskId));
+  if (record === undefined) throw notFound("task", taskId);
+  if (isTree && process.failures.has(conversation)) return { rest: { record } };
+  const isAtRest = isTree ? treeRests(workload, record) : taskRests(workload, record);
+  if (!isAtRest) return { workload, record };
+  await process.owned(conversation)?.settle();
+  return { rest: { record } };
 }
 
 /** Cancels a task and what is left below it; resolves when all of that has ended. */

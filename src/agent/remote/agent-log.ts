@@ -13,6 +13,7 @@ import {
   toWireBlock,
 } from "../../contract/index.ts";
 import {
+  type ApprovalRequested,
   type Cost,
   closedItem,
   type EventBody,
@@ -29,6 +30,7 @@ import {
   type Usage,
 } from "../../protocol/index.ts";
 import { isVisible, stopCallId } from "../loop/next.ts";
+import { isEnd } from "./ending.ts";
 
 /** Marks the id of an item that a crash discarded and that the agent shows again: ids are used once. */
 const againMark = "+";
@@ -189,33 +191,26 @@ export class AgentLog {
 
   /** The beginning of the task is written already, and its end follows from the reply. */
   *#copyOwn(event: LogEvent): Generator<LogEvent> {
+    if ("task" in event) {
+      if (!isEnd(event)) return;
+      this.ended = event.task;
+      return yield* this.count(event.task.usage);
+    }
     switch (event.type) {
-      case "task.created":
-      case "task.in_progress":
       case "task.cancelling":
         return;
       case "task.suspended":
       case "task.resumed":
         this.#suspension = event.type === "task.suspended" ? event : undefined;
         return;
-      case "task.completed":
-      case "task.failed":
-      case "task.cancelled":
-      case "task.incomplete":
-        this.ended = event.task;
-        return yield* this.count(event.task.usage);
       case "task.usage":
         this.#turnStart = this.#output.length; // an agent reports its usage after each model call
         return yield* this.count(event.usage, event.cost);
       case "task.hint.added":
         if (this.#known.hints?.some(({ id }) => id === event.hint.id)) return;
         break;
-      case "task.approval.requested": {
-        const { item_id: _, output_index: __, ...body } = event;
-        const isShown = event.call_id === undefined || this.#callOf(event.call_id) !== undefined;
-        if (isShown && !this.#isAsked(event.approval_id)) yield this.#event(body as EventBody);
-        return;
-      }
+      case "task.approval.requested":
+        return yield* this.#copyQuestion(event);
       case "task.approval.resolved":
         if (!this.#isPending(event.approval_id)) return;
         break;
@@ -229,6 +224,12 @@ export class AgentLog {
         return yield* this.#change(event);
     }
     yield this.#event(event);
+  }
+
+  *#copyQuestion(event: ApprovalRequested): Generator<LogEvent> {
+    const { item_id: _, output_index: __, ...body } = event;
+    const isShown = event.call_id === undefined || this.#callOf(event.call_id) !== undefined;
+    if (isShown && !this.#isAsked(event.approval_id)) yield this.#event(body as EventBody);
   }
 
   *#open(item: Item): Generator<LogEvent> {

@@ -15,10 +15,11 @@ import { editedMessage } from "./messages.ts";
 export type EndingOf = (run: TaskRun) => Awaitable<Ending>;
 
 /** An event with which a task ends or waits. */
-export type RestEvent = TaskSuspended | Extract<LogEvent, { readonly task: TaskObject }>;
+export type RestEvent = TaskSuspended | TaskEvent;
+type TaskEvent = Extract<LogEvent, { readonly task: TaskObject }>;
 
 /** Whether a task ends with an event. */
-export function isEnd(event: LogEvent): event is RestEvent {
+export function isEnd(event: LogEvent): event is TaskEvent {
   return "task" in event && isTerminal(event.task.status);
 }
 

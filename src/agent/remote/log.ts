@@ -33,7 +33,6 @@ import { interruptedResult } from "../base/prompts.ts";
 import type { Conversation } from "../drive/conversation.ts";
 import {
   announce,
-  childRecord,
   endTask,
   loadTranscript,
   openParent,
@@ -41,6 +40,7 @@ import {
   remoteSettings,
 } from "../drive/lifecycle.ts";
 import { taskReached } from "../drive/rest.ts";
+import { childRecord } from "../drive/task-record.ts";
 import { maxEventBytes } from "../events/emit.ts";
 import { cancelled } from "../loop/ending.ts";
 import { stopCallId } from "../loop/next.ts";
@@ -106,8 +106,8 @@ export class RemoteLog {
   /** The state of a task that has just begun here. */
   begin(run: TaskRun): void {
     const { taskId, agentId, sessionId, createdAt } = run.state.record;
-    const write = (event: LogEvent) => this.#note(event);
-    const writer = new TaskWriter(taskId, { write, now: () => createdAt });
+    const options = { write: (event: LogEvent) => this.#note(event), now: () => createdAt };
+    const writer = new TaskWriter(taskId, options);
     writer.create({ agent_id: agentId, session_id: sessionId, created_at: createdAt });
     writer.start();
     this.runs.set(taskId, run);
@@ -123,9 +123,8 @@ export class RemoteLog {
       if (own.has(record.parentTaskId ?? "")) own.add(record.taskId);
       if (own.has(record.taskId)) this.cursor = Math.max(this.cursor, record.remote?.cursor ?? -1);
     }
-    const pages = readPages(store, rootTaskId);
     const started = new Map<string, ChildStarted>();
-    for await (const { frames } of pages) {
+    for await (const { frames } of readPages(store, rootTaskId)) {
       for (const event of frames) {
         this.#restore(event, own);
         if (event.type === "task.child.started") started.set(event.child_task_id, event);
@@ -170,6 +169,16 @@ export class RemoteLog {
     this.#seqs.set(event.task_id, event.task_seq);
   }
 
+  #noteSent(event: LogEvent, bytes: number): void {
+    if (bytes > maxEventBytes && !event.type.endsWith(".done"))
+      throw invalidEvent(event, `it has ${bytes} bytes, and the most is ${maxEventBytes}`);
+    try {
+      this.#note(event);
+    } catch (error) {
+      throw error instanceof RivuletError ? error : invalidEvent(event, "it cannot be read");
+    }
+  }
+
   /** Writes an event of the remote log; resolves to the task that it ends or suspends. Throws for one that is not allowed. */
   take(event: TaskEvent): Promise<TaskRun | undefined> {
     return this.#inTurn(() => this.#take(event));
@@ -199,8 +208,7 @@ export class RemoteLog {
       throw logExpired();
     }
     const { task_id: taskId, sequence_number: at } = event;
-    const isKnown = event.task_seq <= (this.#seqs.get(taskId) ?? -1);
-    if (isKnown || this.#closed.has(taskId)) {
+    if (event.task_seq <= (this.#seqs.get(taskId) ?? -1) || this.#closed.has(taskId)) {
       this.cursor = Math.max(this.cursor, at);
       return undefined;
     }
@@ -213,13 +221,7 @@ export class RemoteLog {
       return known;
     }
     if (known) await this.#copyBlob(known, event);
-    if (bytes > maxEventBytes && !event.type.endsWith(".done"))
-      throw invalidEvent(event, `it has ${bytes} bytes, and the most is ${maxEventBytes}`);
-    try {
-      this.#note(event);
-    } catch (error) {
-      throw error instanceof RivuletError ? error : invalidEvent(event, "it cannot be read");
-    }
+    this.#noteSent(event, bytes);
     if (event.type === "task.created") await this.#create(event);
     const run = this.runs.get(taskId);
     if (run === undefined) throw forged(`task ${taskId} is not one of its tasks`);
@@ -446,13 +448,12 @@ export class RemoteLog {
   #close(run: TaskRun): void {
     const known = this.#tree.task(run.identity.ref.taskId);
     if (known === undefined) return;
-    const { clock } = run.settings;
     const write = (event: LogEvent) => {
       this.#tree.apply(event);
       this.#seqs.set(event.task_id, event.task_seq);
       run.output.emitter.forward(event);
     };
-    closeItems(run, new TaskWriter(known, { write, now: () => clock.now() }));
+    closeItems(run, new TaskWriter(known, { write, now: () => run.settings.clock.now() }));
   }
 
   /** Ends a task and those below it here, because the server cannot be asked or believed any more. */

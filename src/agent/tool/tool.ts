@@ -88,8 +88,7 @@ const toolFields: Fields<ToolOptions> = {
   },
   execute: is.callback,
 };
-/** The property of a tool that holds its definition; a copy of the tool does not have it. */
-const definitionKey = Symbol("definition");
+const definitions = new WeakMap<Tool, ToolDefinition>();
 
 /** Creates a tool; throws `invalid_tool` or `invalid_settings` for options that cannot work. */
 export function tool<S extends StandardSchema | undefined = undefined>(
@@ -112,9 +111,9 @@ export function tool<S extends StandardSchema | undefined = undefined>(
     throw invalidTool(name, `has \`paths.${field}\`, which is not a function for a field`, hint);
   }
   const mark = options.readOnly && ({ readOnly: true } as const);
-  const made: Tool<ToolCallInput<S>> = { name, description, inputSchema, ...mark };
+  const made: Tool<ToolCallInput<S>> = Object.freeze({ name, description, inputSchema, ...mark });
   const execute = options.execute?.bind(given);
-  const definition: ToolDefinition = {
+  definitions.set(made, {
     tool: made,
     name,
     inputSchema,
@@ -125,8 +124,8 @@ export function tool<S extends StandardSchema | undefined = undefined>(
     needsApproval: needsApproval as ToolDefinition["needsApproval"],
     execution: frozenCopy(options.execution ?? {}),
     ...(execute && { execute: execute as NonNullable<ToolDefinition["execute"]> }),
-  };
-  return Object.freeze(Object.defineProperty(made, definitionKey, { value: definition }));
+  });
+  return made;
 }
 
 /** An error whose message the model reads unchanged, thrown by a tool. */
@@ -161,9 +160,7 @@ export function isCallOf<Call extends object, Input>(
 
 /** The definition of a tool that `tool` has created. */
 export function definitionOf(made: Tool): ToolDefinition {
-  const { [definitionKey]: definition } = Object(made) as {
-    readonly [definitionKey]?: ToolDefinition;
-  };
+  const definition = definitions.get(made);
   if (definition) return definition;
   const message = `${ownerOf("Tool", made)} was not created with tool().`;
   const hint = isAiTool(made) ? aiToolHint : "Pass the object that tool() returned, not a copy.";
