@@ -259,8 +259,12 @@ const record = {
   committedOutput: 0,
 };
 const row = { id: "p", kind: "hint", sessionId: "s" };
-const storeMethods = (make: () => object) =>
+const claimed = {
+  claim: ["o", 100, 10, { agents: [{ agentId: "a", version: "1" }], places: ["p"], maxLosses: 1 }],
+};
+const storeMethods = (make: () => object, more: Parameters<typeof methods>[1] = {}) =>
   methods(make, {
+    ...more,
     acquire: ["s", "o", 100],
     renew: [[lease], 100],
     release: [lease],
@@ -472,7 +476,7 @@ const exports: Readonly<Record<string, Export>> = {
   "main.memoryStore": {
     entry: withOptions(memoryStore, () => ({ clock: clock(), maxLogBytes: 1_000, retention })),
     made: memoryStore,
-    methods: storeMethods(memoryStore),
+    methods: storeMethods(memoryStore, claimed),
   },
   "main.sqliteStore": {
     entry: {

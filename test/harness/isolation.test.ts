@@ -404,6 +404,7 @@ const entries: Readonly<Record<string, Readonly<Record<string, Entry>>>> = {
     }),
     commit: ofOwner,
     acquire: ofOwner,
+    claim: operator,
     renew: ofOwner,
     release: ofOwner,
     ...Object.fromEntries(

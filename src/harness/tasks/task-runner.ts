@@ -80,6 +80,8 @@ export function taskRunner(given: TaskRunnerOptions): TaskRunner {
     leaseMs: Math.max(...settings.map(({ leaseMs }) => leaseMs)),
     clock: first.clock,
   };
+  /** Processes that share a store start each other's tasks: where looking is cheap, they look when they are told. */
+  const isShared = store.claim !== undefined && store.memory === undefined;
   let looking: Promise<unknown> = Promise.resolve();
 
   /** Starts what the conversation has left; resolves when this process has released it. */
@@ -168,7 +170,7 @@ export function taskRunner(given: TaskRunnerOptions): TaskRunner {
       await turn();
     };
     await approvals.expire(pauses, listed, look);
-    if (lostTasks === "resume" && (await claim(found))) {
+    if (isShared && lostTasks === "resume" && (await claim(found))) {
       pauses.forgetOld();
       return [...found];
     }
@@ -189,8 +191,9 @@ export function taskRunner(given: TaskRunnerOptions): TaskRunner {
     sweep,
     start() {
       let woken = new AbortController();
-      // Processes that share a store that can claim start each other's tasks: they are told, and look at once.
-      const unwatch = store.claim && store.watch({ inbox: "*" }, () => woken.abort("woken"));
+      const unwatch = isShared
+        ? store.watch({ inbox: "*" }, () => woken.abort("woken"))
+        : undefined;
       const look = async () => {
         while (!stop.signal.aborted) {
           woken = new AbortController();
