@@ -1,5 +1,11 @@
 import { Hono } from "hono";
-import { a2aRoutes, agentScopeRoutes, aiSdkRoutes, responsesRoutes } from "../adapters/index.ts";
+import {
+  a2aRoutes,
+  agentScopeRoutes,
+  agUiRoutes,
+  aiSdkRoutes,
+  responsesRoutes,
+} from "../adapters/index.ts";
 import { agentWith, processOf, settingsBehind } from "../agent/index.ts";
 import { type Clock, systemClock } from "../base/clock.ts";
 import { createIds } from "../base/id.ts";
@@ -48,12 +54,13 @@ import { openStore, storeField } from "../store/index.ts";
 const adapterRoutes = {
   a2a: a2aRoutes,
   agentscope: agentScopeRoutes,
+  "ag-ui": agUiRoutes,
   "ai-sdk": aiSdkRoutes,
   responses: responsesRoutes,
 } as const;
 /**
- * A protocol of another ecosystem: `a2a` (Agent2Agent), `agentscope` (the AgentScope task protocol), `ai-sdk` (the chats of
- * the AI SDK), or `responses` (the Responses API of OpenAI).
+ * A protocol of another ecosystem: `a2a` (Agent2Agent), `agentscope` (the AgentScope task protocol), `ag-ui` (AG-UI),
+ * `ai-sdk` (the chats of the AI SDK), or `responses` (the Responses API of OpenAI).
  */
 export type AdapterName = keyof typeof adapterRoutes;
 

@@ -132,6 +132,11 @@ const rows: Readonly<Record<string, Row>> = {
   },
   "GET /api/chat/:id/stream": asIs,
   "POST /api/chat/:id/stop": () => [{ body: {} }],
+  "POST /agui/:agent": ({ session, approval }) => {
+    const run = { threadId: session, runId: "run", messages: [{ role: "user", content: "Go." }] };
+    const resume = [{ interruptId: approval, status: "resolved", payload: { approved: true } }];
+    return [{ body: run }, { body: { ...run, messages: [], resume } }];
+  },
   "GET /openai/v1/models": "the same for all users",
   "POST /openai/v1/responses": ({ task, session }) => {
     const named = { model: "lead", input: "Go.", background: true };
@@ -193,7 +198,7 @@ async function open() {
   const users = { [tokens.ann]: { userId: "ann" }, [tokens.bob]: { userId: "bob" } };
   const { app } = openApp({
     ...{ agents, store, prompts: true, log: false, limits: unlimited },
-    ...{ auth: { tokens: users }, adapters: ["a2a", "agentscope", "ai-sdk", "responses"] },
+    ...{ auth: { tokens: users }, adapters: ["a2a", "agentscope", "ag-ui", "ai-sdk", "responses"] },
   });
   const send = async (token: string, method: string, path: string, body?: object) => {
     const response = await app.request(`http://localhost${path}`, {
@@ -381,6 +386,7 @@ function mayStart(route: string): boolean {
     "POST /a2a/:agent",
     "POST /api/chat",
     "POST /openai/v1/responses",
+    "POST /agui/:agent",
   ].includes(route);
 }
 

@@ -1,0 +1,207 @@
+import { type BaseEvent, enforceEvents, HttpAgent, verifyEvents } from "@ag-ui/client";
+import type { Message } from "@ag-ui/core";
+import { EventSchema } from "@ag-ui/core/schemas";
+import { from, lastValueFrom, toArray } from "rxjs";
+import { describe, expect, it } from "vitest";
+import { AguiEvents } from "../../src/adapters/ag-ui/events.ts";
+import { type Agent, agentTool, memoryStore, type ReActAgent } from "../../src/index.ts";
+import { isDeep } from "../../src/testing/deep.ts";
+import { generateTree } from "../support/generate-tree.ts";
+import { seededRandom } from "../support/random.ts";
+import { nested, scripted, startServer, tokens } from "./support/server.ts";
+
+const adapters = ["ag-ui"] as const;
+
+/** A server with one agent, and a client of AG-UI that checks each event. */
+async function open(agent: Agent, threadId = "thread-1") {
+  const server = await startServer({ agents: [agent], adapters });
+  const as = (token: string, messages: Message[] = []) =>
+    new HttpAgent({
+      url: `${server.url}/agui/lead`,
+      headers: { authorization: `Bearer ${token}` },
+      threadId,
+      initialMessages: messages,
+    });
+  const events: BaseEvent[] = [];
+  const subscriber = {
+    onEvent: ({ event }: { event: BaseEvent }) => {
+      expect(EventSchema.safeParse(event).success, JSON.stringify(event)).toBe(true);
+      events.push(event);
+    },
+  };
+  const client = as(tokens.ann);
+  const say = (content: string) => {
+    client.addMessage({ id: crypto.randomUUID(), role: "user", content });
+    return client.runAgent({}, subscriber);
+  };
+  return { server, client, as, say, events, subscriber };
+}
+const texts = (messages: readonly Message[]) =>
+  messages.flatMap(({ role, content }) =>
+    role === "assistant" && typeof content === "string" ? [content] : [],
+  );
+const remove = { call: "remove", input: { path: "a.txt" } };
+
+describe("a client of AG-UI", () => {
+  it("keeps the messages, calls and results of a run", async () => {
+    const { client, say } = await open(
+      scripted([
+        [{ thinking: ["Let ", "me."] }, { call: "look", input: { at: "sky" } }],
+        [{ text: ["It is ", "blue."] }],
+      ]).agent,
+    );
+    await say("What colour?");
+    expect(texts(client.messages)).toEqual(["It is blue."]);
+    expect(client.messages.map(({ role }) => role)).toEqual([
+      "user",
+      "reasoning",
+      "assistant",
+      "tool",
+      "assistant",
+    ]);
+    expect(client.messages[2]).toMatchObject({
+      toolCalls: [{ function: { name: "look", arguments: '{"at":"sky"}' } }],
+    });
+  });
+
+  it("attributes what nested agents say", async () => {
+    const { client, say, events } = await open(nested(memoryStore({ flushMs: 0 })));
+    await say("Go.");
+    expect(texts(client.messages)).toContain("The lead sums up what both have found.");
+    const deep = client.messages.filter(({ content }) => content === "The worker digs deep.");
+    expect(deep).toHaveLength(2);
+    for (const message of deep) expect(message.subagentRunId).toMatch(/^call_/);
+    const started = events.filter(({ type }) => type === "SUBAGENT_STARTED");
+    expect(started.filter((event) => "parentSubagentRunId" in event)).toHaveLength(2);
+  });
+
+  it("interrupts for an approval of a grandchild, and resumes with the decision", async () => {
+    const store = memoryStore({ flushMs: 0 });
+    const level = (name: string, script: Parameters<typeof scripted>[0], tools?: object[]) =>
+      scripted(script, { name, store, ...(tools && { tools }) } as never).agent as ReActAgent;
+    const worker = level("worker", [[remove], "Removed."]);
+    const go = (call: string) => [{ call, input: { prompt: "Go." } }];
+    const helper = level("helper", [go("worker"), "Helped."], [agentTool(worker)]);
+    const lead = level("lead", [go("helper"), "All done."], [agentTool(helper)]);
+    const { client, say, subscriber } = await open(lead);
+    await say("Go.");
+    const [interrupt] = client.pendingInterrupts;
+    expect(interrupt).toMatchObject({ reason: "tool_call", metadata: { name: "remove" } });
+    expect(interrupt?.subagentRunId).toMatch(/^call_/);
+    const resume = [
+      {
+        interruptId: interrupt?.id ?? "",
+        status: "resolved" as const,
+        payload: { approved: true },
+      },
+    ];
+    await client.runAgent({ resume }, subscriber);
+    expect(texts(client.messages)).toContain("All done.");
+    expect(client.pendingInterrupts).toEqual([]);
+  });
+
+  it("runs a tool of the client and continues with its result", async () => {
+    const { client, subscriber, events } = await open(
+      scripted([[{ call: "locate", input: {} }], "You are in Bern."]).agent,
+    );
+    const tools = [{ name: "locate", description: "Where.", parameters: { type: "object" } }];
+    client.addMessage({ id: "m1", role: "user", content: "Where am I?" });
+    await client.runAgent({ tools }, subscriber);
+    const finished = events.at(-1) as BaseEvent & { outcome: { pendingToolCallIds: string[] } };
+    const [toolCallId = ""] = finished.outcome.pendingToolCallIds;
+    client.addMessage({ id: "m2", role: "tool", toolCallId, content: "Bern" });
+    await client.runAgent({ tools }, subscriber);
+    expect(texts(client.messages)).toContain("You are in Bern.");
+  });
+
+  it("ends a cancelled run with its outcome, and a failed one with an error", async () => {
+    const { server, say, events } = await open(scripted([["Wait", { hang: true }]]).agent);
+    const running = say("Go.");
+    await expect.poll(() => events.some(({ type }) => type === "TEXT_MESSAGE_CONTENT")).toBe(true);
+    const ann = server.as(tokens.ann);
+    const { body } = await ann.get("/v1/sessions/thread-1");
+    await ann.post(`/v1/tasks/${body.tasks[0].id}/cancel`);
+    await running;
+    expect(events.at(-1)).toMatchObject({ type: "RUN_FINISHED", outcome: { type: "cancelled" } });
+    const broken = await open(scripted([[{ error: new Error("no model") }]]).agent, "thread-2");
+    await broken.say("Go.").catch(() => {});
+    expect(broken.events.at(-1)).toMatchObject({ type: "RUN_ERROR" });
+  });
+
+  it("joins a run that is sent again, and has each message once", async () => {
+    const words = Array.from({ length: 10 }, (_, n) => [{ delayMs: 20 }, `w${n} `]).flat();
+    const { server } = await open(scripted([words]).agent);
+    const input = {
+      ...{ threadId: "thread-1", runId: "run-1", state: {}, tools: [], context: [] },
+      messages: [{ id: "m1", role: "user", content: "Go." }],
+    };
+    const headers = {
+      authorization: `Bearer ${tokens.ann}`,
+      "content-type": "application/json",
+    };
+    const send = () =>
+      fetch(`${server.url}/agui/lead`, { method: "POST", headers, body: JSON.stringify(input) });
+    const cut = await send();
+    await cut.body?.getReader().read();
+    const whole = await (await send()).text();
+    const events = whole
+      .split("\n\n")
+      .flatMap((frame) => (frame.startsWith("data: ") ? [JSON.parse(frame.slice(6))] : []));
+    expect(events[1]).toMatchObject({ type: "MESSAGES_SNAPSHOT", messages: input.messages });
+    const deltas = events.filter(({ type }) => type === "TEXT_MESSAGE_CONTENT");
+    expect(deltas.map(({ delta }) => delta).join("")).toBe(
+      words.filter((word) => typeof word === "string").join(""),
+    );
+    const { body } = await server.as(tokens.ann).get("/v1/sessions/thread-1");
+    expect(body.tasks).toHaveLength(1);
+  });
+});
+
+it("verifyEvents and enforceEvents accept every run of generated trees", async () => {
+  for (let seed = 0; seed < (isDeep ? 5_000 : 2_000); seed++) {
+    const { events: log, truth } = generateTree(seededRandom(seed), { maxEvents: 60 });
+    let translator = new AguiEvents(truth.rootId, { threadId: "t", runId: "r0" }, (url) => url);
+    let run = [...translator.begin()];
+    const runs = [run];
+    for (const [index, event] of log.entries()) {
+      if (translator.isOver) {
+        if (!("task_id" in event) || event.type !== "task.resumed") continue;
+        if (event.task_id !== truth.rootId) continue;
+        const ids = { threadId: "t", runId: `r${runs.length}` };
+        translator = new AguiEvents(truth.rootId, ids, (url) => url);
+        for (const earlier of log.slice(0, index)) translator.translate(earlier);
+        run = [...translator.begin()];
+        runs.push(run);
+      }
+      run.push(...translator.translate(event));
+    }
+    for (const one of runs) {
+      const source = from(one as unknown as BaseEvent[]);
+      const check = lastValueFrom(source.pipe(verifyEvents(), enforceEvents(), toArray()));
+      await expect(check, `seed ${seed}: ${JSON.stringify(one)}`).resolves.toHaveLength(one.length);
+    }
+  }
+});
+
+it("rejects bad requests and hides the threads of another user", async () => {
+  const { server } = await open(scripted(["Hi.", "Ho."]).agent);
+  const ann = server.as(tokens.ann);
+  const good = { threadId: "t", runId: "r", messages: [{ role: "user", content: "Hi." }] };
+  for (const body of [
+    {},
+    { ...good, messages: [] },
+    { ...good, messages: [7] },
+    { ...good, messages: [{ role: "robot", content: "x" }] },
+    { ...good, tools: [{}] },
+    { ...good, threadId: "" },
+  ]) {
+    const { status, body: answer } = await ann.post("/agui/lead", body);
+    expect(status, JSON.stringify(body)).toBe(400);
+    expect(answer.error.hint).toBeTruthy();
+  }
+  expect((await ann.post("/agui/nobody", good)).status).toBe(404);
+  expect((await ann.post("/agui/lead", good)).text).toContain("Hi.");
+  const bob = await server.as(tokens.bob).post("/agui/lead", good);
+  expect(bob.text).toContain("Ho.");
+  expect(bob.text).not.toContain("Hi.");
+});
