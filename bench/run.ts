@@ -19,7 +19,10 @@ const benches: Readonly<Record<string, Bench>> = {
       "the import, the first reply, chunks, steps, calls, children and runs in cold processes",
     setUp: ["tsdown"],
   },
-  store: { measures: "the SQLite store beside raw inserts; children, steps and sessions" },
+  store: {
+    measures:
+      "the stores on SQLite and PostgreSQL beside raw inserts; children, steps and sessions",
+  },
   cancel: { measures: "how long a cancel takes to end a tree of agents" },
   context: {
     measures: "how much of each prompt the next one repeats, and late iterations of a session",

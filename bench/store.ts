@@ -1,7 +1,7 @@
 // Compares the SQLite store with raw inserts into a database with the same settings, and measures agents on both stores:
 // many children on one log, steps, and many streaming sessions. The figures of a row come from one run, interleaved; the
 // limits are ratios or counts, except for the longest stall.
-// node bench/store.ts [appends] [resume] [stall] [children] [steps] [sessions]
+// node bench/store.ts [appends] [resume] [stall] [children] [steps] [sessions] [postgres]
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -18,6 +18,7 @@ import {
   record,
 } from "../src/testing/store-contract/samples.ts";
 import { type ScriptedPart, scriptedModel } from "../src/testing.ts";
+import { benchPostgres } from "./store/postgres.ts";
 
 const rounds = 3;
 const roundMs = 500;
@@ -405,6 +406,7 @@ const benches: Record<string, () => Promise<void>> = {
   },
   steps: benchSteps,
   sessions: () => benchSessions(100),
+  postgres: () => benchPostgres(folder, print),
 };
 const chosen = process.argv.slice(2);
 try {

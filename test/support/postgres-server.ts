@@ -19,6 +19,8 @@ export interface PostgresServer {
   readonly port: number;
   /** The address of its database, with the user and the password. */
   readonly url: string;
+  /** The id of its first process. */
+  readonly pid: () => number | undefined;
   /** The last part of what it has logged. */
   readonly log: () => string;
   /** Starts it again after a stop, with the same data and port. */
@@ -138,6 +140,7 @@ export async function startPostgres(
   return {
     host,
     port,
+    pid: () => server?.pid,
     log: () => logged,
     url: `postgres://${user}:${encodeURIComponent(password)}@${host}:${port}/postgres`,
     start,

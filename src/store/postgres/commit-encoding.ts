@@ -1,11 +1,4 @@
-import type {
-  Commit,
-  Lease,
-  Message,
-  Post,
-  SessionAppend,
-  TaskRecord,
-} from "../../contract/index.ts";
+import type { Commit, Lease, Post, SessionAppend, TaskRecord } from "../../contract/index.ts";
 import { isTerminal, type TaskEvent } from "../../protocol/index.ts";
 import { approvalChanges, sessionTitle, visibleFrom } from "../session-facts.ts";
 import { targetOf } from "../task-queue.ts";
@@ -38,15 +31,6 @@ export interface EncodedCommit {
   /** The sessions and tasks to wake when it is written. */
   readonly touched: readonly (readonly [kind: "session" | "task", id: string])[];
   readonly hasEnded: boolean;
-  /** The messages that it adds. */
-  readonly appends: readonly EncodedAppend[];
-}
-
-/** Messages that a commit adds to a session. */
-export interface EncodedAppend {
-  readonly sessionId: string;
-  readonly at: number;
-  readonly messages: readonly { readonly message: Message; readonly text: string }[];
 }
 
 /** Encodes every part; throws before anything is written when a part cannot be encoded. */
@@ -62,19 +46,20 @@ export function encodeCommit(commit: Commit): EncodedCommit {
     begins,
   } = commit;
   assertStorable(lease.sessionId, log, begins, ...taken);
+  const parts = appends.length + tasks.length + posts.length + taken.length;
+  if (parts === 0 && begins === undefined) return encodeAppended(lease, log, events);
   const body = new Body();
   const batches = encodeEvents(events, body);
-  const encodedAppends = appends.map((append) => encodeMessages(append));
   const appended = new Set(appends.map(({ sessionId }) => sessionId));
   const hasEnded = tasks.some(({ status }) => isTerminal(status));
-  const parts = {
+  const encoded = {
     ...(tasks.length > 0 && {
       tasks: tasks.map((record) => encodeTask(record, body, !appended.has(record.sessionId))),
     }),
     ...(begins !== undefined && { begins }),
     ...(hasEnded && { ended: true }),
     ...(appends.length > 0 && {
-      appends: encodedAppends.map((append) => appendPart(append, body)),
+      appends: appends.map((append) => encodeAppend(append, body)),
     }),
     ...(posts.length > 0 && { posts: posts.map((post) => encodePost(post, body)) }),
     ...(taken.length > 0 && { taken }),
@@ -86,12 +71,26 @@ export function encodeCommit(commit: Commit): EncodedCommit {
     ]),
     ...appends.map(({ sessionId }) => ["session", sessionId] as const),
   ];
-  const hasParts = Object.keys(parts).length > 0;
   return {
-    ...{ lease, log, events, batches, touched, hasEnded, appends: encodedAppends },
+    ...{ lease, log, events, batches, touched, hasEnded, parts: encoded },
     body: body.toBuffer(),
-    parts: hasParts ? parts : undefined,
   };
+}
+
+const nothing: readonly never[] = [];
+
+/** Encodes a commit of events alone, which nearly all commits are. */
+function encodeAppended(lease: Lease, log: string, events: readonly TaskEvent[]): EncodedCommit {
+  const rest = { parts: undefined, touched: nothing, hasEnded: false };
+  if (events.length > 0 && events.length <= maxEvents) {
+    const text = JSON.stringify(events);
+    const bytes = text.length < maxCharacters ? Buffer.from(jsonFormat + text) : undefined;
+    const batches = bytes && [{ count: events.length, place: [0, bytes.length] as const }];
+    if (batches) return { lease, log, events, batches, body: bytes, ...rest };
+  }
+  const body = new Body();
+  const batches = encodeEvents(events, body);
+  return { lease, log, events, batches, body: body.toBuffer(), ...rest };
 }
 
 /** Adds events to a body: one row, or several when they are many or large. */
@@ -116,30 +115,23 @@ function encodeEvents(events: readonly TaskEvent[], body: Body): readonly Batch[
   return batches;
 }
 
-function encodeMessages({ sessionId, at, messages }: SessionAppend): EncodedAppend {
+function encodeAppend({ sessionId, at, messages }: SessionAppend, body: Body) {
   assertStorable(sessionId);
-  return {
-    sessionId,
-    at,
-    messages: messages.map((message) => ({ message, text: JSON.stringify(message) })),
-  };
-}
-
-function appendPart({ sessionId, at, messages }: EncodedAppend, body: Body) {
-  const given = messages.map(({ message }) => message);
-  const due = approvalChanges(given).map(({ approvalId, dueAt }) => [
+  const due = approvalChanges(messages).map(({ approvalId, dueAt }) => [
     JSON.stringify(approvalId),
     dueAt ?? null,
   ]);
-  const words = given.map(wordsVector).map((vector) => (vector === "" ? null : body.add(vector)));
+  const words = messages
+    .map(wordsVector)
+    .map((vector) => (vector === "" ? null : body.add(vector)));
   return {
     session: sessionId,
     at,
-    messages: messages.map(({ text }) => body.add(text)),
+    messages: messages.map((message) => body.add(JSON.stringify(message))),
     words,
     ...(due.length > 0 && { due }),
-    title: sessionTitle(given),
-    visibleFrom: visibleFrom(given, at),
+    title: sessionTitle(messages),
+    visibleFrom: visibleFrom(messages, at),
   };
 }
 

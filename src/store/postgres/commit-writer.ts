@@ -1,7 +1,8 @@
+import { fenced } from "../store-error.ts";
 import type { EncodedCommit } from "./commit-encoding.ts";
 import type { Database } from "./database.ts";
 import { failureOf, refusalOf, storeFailed } from "./failure.ts";
-import type { KnownLogs } from "./known-logs.ts";
+import type { KnownLog, KnownLogs } from "./known-logs.ts";
 import type { CommitCall, CommitWriter } from "./lanes.ts";
 import type { Connection, Value } from "./pg-connection.ts";
 
@@ -20,7 +21,7 @@ export interface Written {
 
 const appendStatement = {
   name: "append",
-  text: "SELECT place, is_watched FROM rivulet.append_1($1, $2, $3, $4, $5, $6, $7, $8)",
+  text: "SELECT place, is_watched, listening FROM rivulet.append_1($1, $2, $3, $4, $5, $6, $7, $8)",
 };
 /** Finds rows that an earlier attempt wrote, by their bytes: another process may use the same lease. */
 const findAppended = {
@@ -32,11 +33,12 @@ const findAppended = {
 };
 const commitStatement = {
   name: "commit",
-  text: `SELECT log_no, after, touched, is_done, new_rev
+  text: `SELECT log_no, after, touched, is_done, new_rev, listening
     FROM rivulet.commit_1($1::jsonb, $2, $3, $4)`,
 };
 /** How long others are told of the events of a new log, until those that follow it have asked for it. */
 const newLogMs = 3_000;
+const none: readonly never[] = [];
 /** How often a group is sent again because a number or an id existed. */
 const maxRaces = 5;
 
@@ -45,11 +47,19 @@ export class PostgresCommitWriter implements CommitWriter {
   readonly #database: Database;
   readonly #known: KnownLogs;
   readonly #onWritten: (written: Written) => void;
+  /** Called with the number of processes that listen; undefined if the answer was lost. */
+  readonly #onListening: (count: number | undefined) => void;
 
-  constructor(database: Database, known: KnownLogs, onWritten: (written: Written) => void) {
+  constructor(
+    database: Database,
+    known: KnownLogs,
+    onWritten: (written: Written) => void,
+    onListening: (count: number | undefined) => void,
+  ) {
     this.#database = database;
     this.#known = known;
     this.#onWritten = onWritten;
+    this.#onListening = onListening;
   }
 
   isAppend({ commits }: CommitCall): boolean {
@@ -72,7 +82,7 @@ export class PostgresCommitWriter implements CommitWriter {
             failureOf(error) === "exists" &&
             (await this.#areWritten(connection, rows));
           if (!isWritten) throw error;
-          return rows.calls.map((_, index): AppendedRow => [index + 1, true]);
+          return rows.lasts.map((_, index): AppendedRow => [index + 1, true, undefined]);
         }
       });
       this.#settleAppends(calls, rows, written);
@@ -84,32 +94,40 @@ export class PostgresCommitWriter implements CommitWriter {
     }
   }
 
-  async #areWritten(connection: Connection, { values, calls }: AppendRows): Promise<boolean> {
+  async #areWritten(
+    connection: Connection,
+    { values, lasts: wantedRows }: AppendRows,
+  ): Promise<boolean> {
     const [, fences, logs, lasts, , ats, lengths, body] = values;
     const wanted = [fences, logs, lasts, ats, lengths, body];
     const [row] = await connection.run<[number]>(this.#database.named(findAppended), wanted);
-    return row?.[0] === calls.length;
+    return row?.[0] === wantedRows.length;
   }
 
   #settleAppends(calls: readonly CommitCall[], rows: AppendRows, written: readonly AppendedRow[]) {
-    const isWatched = new Map(written);
+    const isWatched = new Map<number, boolean>();
+    for (const [place, one] of written) isWatched.set(place, one);
+    this.#onListening(written[0]?.[2]);
+    const now = performance.now();
     let place = 0;
     for (const call of calls) {
       let count = 0;
-      let isRefused = false;
       for (const commit of call.commits) {
-        const places = commit.batches.map(() => (place += 1));
-        isRefused ||= places.some((one) => !isWatched.has(one));
-        if (isRefused) continue;
+        const first = place + 1;
+        place += commit.batches.length;
+        // All rows of a call have the same lease, so all or none were written.
+        if (!isWatched.has(first)) continue;
+        const known = rows.known[first - 1] as KnownLog;
+        known.last = rows.lasts[place - 1] as number;
         count += 1;
-        const first = places[0] as number;
-        const after = (rows.lasts[first - 1] as number) - (commit.batches[0]?.count ?? 0);
-        this.#written(commit, after, isWatched.get(first) === true);
+        const isFollowed = isWatched.get(first) === true || now - known.since < newLogMs;
+        const after = known.last - commit.events.length;
+        this.#onWritten({ commit, after, touched: none, isFollowed, revision: undefined });
       }
       if (count > 0) call.resolve(count);
       else {
         this.#known.forget(call.conversation);
-        call.reject(storeFailed({ code: "RV001", message: "fenced" }, call.conversation));
+        call.reject(fenced(call.conversation));
       }
     }
   }
@@ -146,6 +164,7 @@ export class PostgresCommitWriter implements CommitWriter {
   }
 
   #settleCommits(group: readonly Sent[], rows: readonly CommittedRow[]): void {
+    this.#onListening(rows[0]?.[5]);
     let place = 0;
     for (const { call, commits } of group) {
       for (const commit of commits) {
@@ -162,23 +181,16 @@ export class PostgresCommitWriter implements CommitWriter {
       call.resolve(commits.length);
     }
   }
-
-  #written(commit: EncodedCommit, after: number, isWatched: boolean): void {
-    const { number, since = 0 } = this.#known.get(commit) ?? {};
-    if (number !== undefined)
-      this.#known.set(commit, { number, last: after + commit.events.length });
-    const isFollowed = isWatched || performance.now() - since < newLogMs;
-    this.#onWritten({ commit, after, touched: [], isFollowed, revision: undefined });
-  }
 }
 
-type AppendedRow = [place: number, isWatched: boolean];
+type AppendedRow = [place: number, isWatched: boolean, listening: number | undefined];
 type CommittedRow = [
   number: number | null,
   after: number | null,
   touched: readonly string[],
   isDone: boolean,
   revision: number,
+  listening: number,
 ];
 
 interface Sent {
@@ -188,8 +200,8 @@ interface Sent {
 
 interface AppendRows {
   readonly values: readonly Value[];
-  /** The call of each row. */
-  readonly calls: readonly CommitCall[];
+  /** The log of each row, and the number of its last event. */
+  readonly known: readonly KnownLog[];
   readonly lasts: readonly number[];
 }
 
@@ -199,33 +211,33 @@ function appendRows(calls: readonly CommitCall[], known: KnownLogs): AppendRows 
   const numbers: Record<"fences" | "logs" | "lasts" | "counts" | "ats" | "lengths", number[]> = {
     ...{ fences: [], logs: [], lasts: [], counts: [], ats: [], lengths: [] },
   };
-  const callOf: CommitCall[] = [];
-  const ends = new Map<number, number>();
+  const knownOf: KnownLog[] = [];
+  const ends = new Map<KnownLog, number>();
   const bodies: Buffer[] = [];
   let base = 1;
   for (const call of calls) {
     for (const commit of call.commits) {
-      const { number = 0, last: stored = -1 } = known.get(commit) ?? {};
-      let last = ends.get(number) ?? stored;
+      const log = known.get(commit) as KnownLog;
+      let last = ends.get(log) ?? log.last;
       for (const { count, place } of commit.batches) {
         last += count;
-        callOf.push(call);
+        knownOf.push(log);
         conversations.push(call.conversation);
         numbers.fences.push(commit.lease.fence);
-        numbers.logs.push(number);
+        numbers.logs.push(log.number);
         numbers.lasts.push(last);
         numbers.counts.push(count);
         numbers.ats.push(base + place[0]);
         numbers.lengths.push(place[1]);
       }
-      ends.set(number, last);
+      ends.set(log, last);
       bodies.push(commit.body);
       base += commit.body.length;
     }
   }
   const { fences, logs, lasts, counts, ats, lengths } = numbers;
   const values = [conversations, fences, logs, lasts, counts, ats, lengths, joined(bodies)];
-  return { values, calls: callOf, lasts };
+  return { values, known: knownOf, lasts };
 }
 
 /** The commits as JSON, and their texts and events in one body. */

@@ -4,7 +4,7 @@ import type { EncodedCommit } from "./commit-encoding.ts";
 export interface KnownLog {
   readonly number: number;
   /** The number of the last event. */
-  readonly last: number;
+  last: number;
   /** When this process first wrote it. */
   readonly since: number;
 }
@@ -17,11 +17,11 @@ interface Owned {
 /** The ends of the logs that this process writes, as long as it holds their leases: nobody else can move them. */
 export class KnownLogs {
   readonly #owned = new Map<string, Owned>();
-  readonly #all = new Set<string>();
+  readonly #all = new Map<string, KnownLog>();
 
-  /** Whether this process writes a log. */
-  has(log: string): boolean {
-    return this.#all.has(log);
+  /** The number of the last event of a log that this process writes. */
+  lastOf(log: string): number | undefined {
+    return this.#all.get(log)?.last;
   }
 
   get({ lease, log }: Pick<EncodedCommit, "lease" | "log">): KnownLog | undefined {
@@ -29,11 +29,11 @@ export class KnownLogs {
     return owned?.fence === lease.fence ? owned.logs.get(log) : undefined;
   }
 
-  /** Notes the end of a log; returns what is known about it now. */
+  /** Notes the end of a log. */
   set(
     { lease, log }: Pick<EncodedCommit, "lease" | "log">,
     end: Pick<KnownLog, "number" | "last">,
-  ): KnownLog {
+  ): void {
     const { sessionId, fence } = lease;
     let owned = this.#owned.get(sessionId);
     if (owned?.fence !== fence) {
@@ -43,8 +43,7 @@ export class KnownLogs {
     }
     const known = { ...end, since: owned.logs.get(log)?.since ?? performance.now() };
     owned.logs.set(log, known);
-    this.#all.add(log);
-    return known;
+    this.#all.set(log, known);
   }
 
   /** Forgets the logs of a conversation: its lease was released, or somebody else may have written. */

@@ -7,6 +7,7 @@ import type { Connection } from "./pg-connection.ts";
 export interface CommitCall {
   readonly conversation: string;
   readonly commits: readonly EncodedCommit[];
+  readonly bytes: number;
   /** Called with the number of commits that were written, at least 1. */
   readonly resolve: (written: number) => void;
   readonly reject: (error: unknown) => void;
@@ -47,14 +48,17 @@ export class Lanes {
     const bytes = sizeOf(commits);
     if (this.#bytes + bytes > maxWaiting && this.#bytes > 0) return Promise.reject(queueFull());
     this.#bytes += bytes;
-    const written = new Promise<number>((resolve, reject) => {
-      this.#laneOf(conversation).commit({ conversation, commits, resolve, reject });
+    return new Promise<number>((done, failed) => {
+      const resolve = (written: number) => {
+        this.#bytes -= bytes;
+        done(written);
+      };
+      const reject = (error: unknown) => {
+        this.#bytes -= bytes;
+        failed(error);
+      };
+      this.#laneOf(conversation).commit({ conversation, commits, bytes, resolve, reject });
     });
-    const settled = () => {
-      this.#bytes -= bytes;
-    };
-    written.then(settled, settled);
-    return written;
   }
 
   /** Runs another write of a conversation, after the earlier ones of the same conversation. */
@@ -151,7 +155,7 @@ class Lane {
       if ("run" in call) others.push(call);
       else {
         (kind as CommitCall[]).push(call);
-        bytes += sizeOf(call.commits);
+        bytes += call.bytes;
       }
     }
     this.#waiting = left;

@@ -76,12 +76,56 @@ export async function acquireLease(
   return { sessionId, owner, fence, expiresAt: now + ttlMs, losses };
 }
 
-/** Extends leases; returns those that still hold, in the given order. */
-export async function renewLeases(
+/** How long renewals wait for others: every conversation renews its own lease, and a statement renews any number. */
+const gatherMs = 20;
+
+interface Renewal {
+  readonly leases: readonly Lease[];
+  readonly resolve: (held: readonly Lease[]) => void;
+  readonly reject: (error: unknown) => void;
+}
+
+/** Renews leases together with those of other calls. */
+export class Renewals {
+  readonly #database: Database;
+  readonly #waiting = new Map<number, Renewal[]>();
+
+  constructor(database: Database) {
+    this.#database = database;
+  }
+
+  /** Extends leases; returns those that still hold, in the given order. */
+  renew(leases: readonly Lease[], ttlMs: number): Promise<readonly Lease[]> {
+    return new Promise((resolve, reject) => {
+      const waiting = this.#waiting.get(ttlMs) ?? [];
+      if (waiting.push({ leases, resolve, reject }) > 1) return;
+      this.#waiting.set(ttlMs, waiting);
+      setTimeout(() => void this.#flush(ttlMs), gatherMs);
+    });
+  }
+
+  async #flush(ttlMs: number): Promise<void> {
+    const renewals = this.#waiting.get(ttlMs) ?? [];
+    this.#waiting.delete(ttlMs);
+    try {
+      const all = renewals.flatMap(({ leases }) => leases);
+      const held = new Map<Lease, Lease>();
+      for (const [old, renewed] of await renewLeases(this.#database, all, ttlMs))
+        held.set(old, renewed);
+      for (const { leases, resolve } of renewals)
+        resolve(leases.flatMap((lease) => held.get(lease) ?? []));
+    } catch (error) {
+      for (const { reject } of renewals) reject(error);
+    }
+  }
+}
+
+/** Extends leases; returns those that still hold, each with its renewal. */
+async function renewLeases(
   database: Database,
   leases: readonly Lease[],
   ttlMs: number,
-): Promise<readonly Lease[]> {
+): Promise<readonly (readonly [old: Lease, renewed: Lease])[]> {
   if (leases.length === 0) return [];
   const now = database.given ?? Date.now();
   const rows = await database.read<[place: number, losses: number]>(renewStatement, [
@@ -93,7 +137,7 @@ export async function renewLeases(
   const lossesAt = new Map(rows);
   return leases.flatMap((lease, index) => {
     const losses = lossesAt.get(index + 1);
-    return losses === undefined ? [] : [{ ...lease, expiresAt: now + ttlMs, losses }];
+    return losses === undefined ? [] : [[lease, { ...lease, expiresAt: now + ttlMs, losses }]];
   });
 }
 

@@ -17,8 +17,8 @@ import {
   claimLeases,
   listExpired,
   liveOwner,
+  Renewals,
   releaseLease,
-  renewLeases,
 } from "./leases.ts";
 import { deleteTrimmed, LogReads, lastOf, snapshotOfLog, trimEvents } from "./logs.ts";
 import { type PostgresStoreOptions, readSettings } from "./options.ts";
@@ -41,9 +41,13 @@ export function postgresStore(options: string | PostgresStoreOptions): Store {
   const database = new Database(settings);
   const watchers = createWatchers();
   const known = new KnownLogs();
-  const wakes = new Wakes(database, watchers, (log) => known.has(log));
-  const lanes = new Lanes(database, new PostgresCommitWriter(database, known, onWritten));
+  const wakes = new Wakes(database, watchers, (log) => known.lastOf(log));
+  const writer = new PostgresCommitWriter(database, known, onWritten, (count) => {
+    if (count !== undefined) wakes.listening = count;
+  });
+  const lanes = new Lanes(database, writer);
   const reads = new LogReads(database);
+  const renewals = new Renewals(database);
   const trimmer = new PostgresTrimmer(
     database,
     {
@@ -99,7 +103,7 @@ export function postgresStore(options: string | PostgresStoreOptions): Store {
       const request = { sessionId, owner, ttlMs, maxLosses };
       return lanes.write(sessionId, (connection) => acquireLease(database, connection, request));
     },
-    renew: (leases, ttlMs) => converted(renewLeases(database, [...leases], ttlMs)),
+    renew: (leases, ttlMs) => converted(renewals.renew([...leases], ttlMs)),
     release: (lease: Lease) =>
       lanes.write(lease.sessionId, async (connection) => {
         const { sessionId } = lease;

@@ -47,7 +47,7 @@ const heartbeatStatement = {
     ), gone AS (
       DELETE FROM rivulet.nodes WHERE seen < (SELECT rivulet.now_ms_1(NULL)) - ${6 * heartbeatMs}
     )
-    SELECT count(*) FROM rivulet.nodes WHERE seen >= (SELECT rivulet.now_ms_1(NULL)) - ${3 * heartbeatMs}`,
+    SELECT rivulet.listening_1()`,
 };
 const leaveStatement = { name: "leave", text: "DELETE FROM rivulet.nodes WHERE node = $1" };
 
@@ -58,14 +58,15 @@ export class Wakes {
   readonly #channel: string;
   readonly #node = crypto.randomUUID();
   readonly #keys: WatchedKeys;
-  /** Whether this process writes a log; other logs are followed. */
-  readonly #isOwn: (log: string) => boolean;
+  /** The last number of a log that this process writes; other logs are followed. */
+  readonly #ownLast: (log: string) => number | undefined;
   readonly #outbox = new Set<string>();
   #notifiedAt = 0;
   #notifyTimer: ReturnType<typeof setTimeout> | undefined;
   #pollTimer: ReturnType<typeof setTimeout> | undefined;
   #listener: Listener | undefined;
-  #nodes = 1;
+  /** How many processes listen, this one included if it does. */
+  #listening = 1;
   #seenAt = 0;
   #isPolling = false;
   #unmarked = new Set<string>();
@@ -74,11 +75,15 @@ export class Wakes {
   #isClosed = false;
   readonly #running = new Set<Promise<unknown>>();
 
-  constructor(database: Database, watchers: Watchers, isOwn: (log: string) => boolean) {
+  constructor(
+    database: Database,
+    watchers: Watchers,
+    ownLast: (log: string) => number | undefined,
+  ) {
     this.#database = database;
     this.#watchers = watchers;
-    this.#keys = new WatchedKeys(watchers);
-    this.#isOwn = isOwn;
+    this.#keys = new WatchedKeys(watchers, ownLast);
+    this.#ownLast = ownLast;
     this.#channel = `rivulet_${database.settings.schema}`;
   }
 
@@ -96,7 +101,7 @@ export class Wakes {
   /** Wakes the watchers of a key in this process, and tells other processes of the change. */
   touch(kind: WatchKind, id: string): void {
     this.#watchers.touch(kind, id);
-    this.#tell(letters[kind] + id);
+    if (this.#hasOthers) this.#tell(letters[kind] + id);
   }
 
   /** Does the same for keys that the database returned. */
@@ -111,7 +116,17 @@ export class Wakes {
   appended(log: string, committed: CommittedEvents | undefined, isTold: boolean): void {
     if (committed) this.#keys.appended(log, committed);
     this.#watchers.touch("log", log, committed);
-    if (isTold) this.#tell(letters.log + log);
+    if (isTold && this.#hasOthers) this.#tell(letters.log + log);
+  }
+
+  /** Notes how many processes listen, as the answer to a write says. */
+  set listening(count: number) {
+    this.#listening = count;
+  }
+
+  /** Whether another process listens. */
+  get #hasOthers(): boolean {
+    return this.#listening > (this.#seenAt > 0 ? 1 : 0);
   }
 
   /** Notes how many changes a conversation has after a write of this process. */
@@ -165,7 +180,7 @@ export class Wakes {
   #tell(key: string): void {
     this.#outbox.add(key);
     if (this.#notifyTimer !== undefined || this.#isClosed) return;
-    const intervalMs = Math.max(leastNotifyMs, notifyMsPerNode * this.#nodes);
+    const intervalMs = Math.max(leastNotifyMs, notifyMsPerNode * this.#listening);
     const waitMs = Math.max(0, this.#notifiedAt + intervalMs - performance.now());
     this.#notifyTimer = setTimeout(() => this.#notify(), waitMs);
   }
@@ -219,7 +234,7 @@ export class Wakes {
   /** Asks the owner of a log to tell of new events. */
   #mark(log: string): void {
     const now = performance.now();
-    if (!this.#listener?.isSound || this.#isOwn(log)) return;
+    if (!this.#listener?.isSound || this.#ownLast(log) !== undefined) return;
     if ((this.#marked.get(log) ?? Number.NEGATIVE_INFINITY) + watchAgainMs > now) return;
     for (const [old, at] of this.#marked) {
       if (at + watchAgainMs > now) break;
@@ -244,7 +259,7 @@ export class Wakes {
     if (this.#seenAt > 0 && now - this.#seenAt < heartbeatMs / 2) return;
     this.#seenAt = now;
     const [row] = await this.#database.readOnce<[number]>(heartbeatStatement, [this.#node]);
-    this.#nodes = Math.max(1, row?.[0] ?? 1);
+    this.#listening = row?.[0] ?? 1;
   }
 }
 

@@ -36,12 +36,14 @@ const maxRevisions = 10_000;
 /** The keys that this process watches, and what their watchers were told: a look at the database shows the rest. */
 export class WatchedKeys {
   readonly #watchers: Watchers;
+  readonly #ownLast: (log: string) => number | undefined;
   readonly #keys = new Map<string, WatchedKey>();
   /** The number of changes of conversations after the last write of this process. */
   readonly #revisions = new Map<string, number>();
 
-  constructor(watchers: Watchers) {
+  constructor(watchers: Watchers, ownLast: (log: string) => number | undefined) {
     this.#watchers = watchers;
+    this.#ownLast = ownLast;
   }
 
   get size(): number {
@@ -59,7 +61,7 @@ export class WatchedKeys {
     const name = `${kind} ${id}`;
     const watched = this.#keys.get(name) ?? {
       ...{ kind, id, watchers: 0, conversation: undefined },
-      seen: kind === "log" ? undefined : this.#revisions.get(id),
+      seen: kind === "log" ? this.#ownLast(id) : this.#revisions.get(id),
     };
     watched.watchers += 1;
     this.#keys.set(name, watched);

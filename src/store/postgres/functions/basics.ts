@@ -10,6 +10,11 @@ export const basics = `
     SELECT convert_from(substring(body FROM base + (place->>0)::int FOR (place->>1)::int), 'UTF8')
   $$;
 
+  -- How many processes listen for the changes of others.
+  CREATE FUNCTION rivulet.listening_1() RETURNS bigint LANGUAGE sql AS $$
+    SELECT count(*) FROM rivulet.nodes WHERE seen > rivulet.now_ms_1(NULL) - 30000
+  $$;
+
   -- Undoes the transaction. The detail tells the store which commits were refused, and why.
   CREATE FUNCTION rivulet.refuse_1(state text, message text, detail jsonb) RETURNS void LANGUAGE plpgsql AS $$
     BEGIN

@@ -5,7 +5,7 @@ export const commits = `
   -- Writes commits in order, all or none: the first that is refused undoes them, and its place is in the detail. The
   -- texts and events are in "body". A conversation whose last step is the given one has been written before.
   CREATE FUNCTION rivulet.commit_1(commits jsonb, body bytea, given float8, line int)
-  RETURNS TABLE (log_no bigint, after bigint, touched text[], is_done boolean, new_rev bigint)
+  RETURNS TABLE (log_no bigint, after bigint, touched text[], is_done boolean, new_rev bigint, listening bigint)
   LANGUAGE plpgsql AS $$
     DECLARE
       c jsonb;
@@ -31,6 +31,7 @@ export const commits = `
       given_convs := ARRAY(SELECT DISTINCT e->>'conv' FROM jsonb_array_elements(commits) e);
       PERFORM 1 FROM rivulet.conversations WHERE conv = ANY (given_convs) ORDER BY conv FOR UPDATE;
       now := rivulet.now_ms_1(given);
+      listening := rivulet.listening_1();
       FOR c IN SELECT * FROM jsonb_array_elements(commits) LOOP
         place := place + 1;
         base := (c->>'base')::int;
@@ -193,7 +194,7 @@ export const commits = `
   -- Appends events whose numbers their owner knows. Returns the places of the rows that were written: the others are
   -- fenced. The lock of a row keeps an owner that was replaced from writing after its successor.
   CREATE FUNCTION rivulet.append_1(convs text[], fences bigint[], logs bigint[], lasts bigint[], ns int[], ats int[],
-    lens int[], body bytea) RETURNS TABLE (place bigint, is_watched boolean) LANGUAGE plpgsql AS $$
+    lens int[], body bytea) RETURNS TABLE (place bigint, is_watched boolean, listening bigint) LANGUAGE plpgsql AS $$
     BEGIN
       RETURN QUERY
         WITH l AS MATERIALIZED (
@@ -207,7 +208,7 @@ export const commits = `
           INSERT INTO rivulet.batches (log, last, n, fence, events)
           SELECT log, last, n, fence, substring(body FROM at FOR len) FROM ok
         )
-        SELECT i, watched > (SELECT rivulet.now_ms_1(NULL)) FROM ok;
+        SELECT i, watched > (SELECT rivulet.now_ms_1(NULL)), (SELECT rivulet.listening_1()) FROM ok;
     END
   $$;
 `;
