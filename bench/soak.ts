@@ -82,7 +82,7 @@ const scenarios: Readonly<Record<string, Scenario>> = {
     const run = near.agent("talker").run("Go.", { taskId });
     let seen = 0;
     for await (const _ of run) if (++seen > 10) break;
-    return problemOf(await textOf(far.task(taskId).events({ after: -1 })));
+    return problemOf(await whenReachable(() => textOf(far.task(taskId).events({ after: -1 }))));
   },
   async nested({ near }, taskId) {
     const run = near.agent("lead").run("Go.", { taskId });
@@ -106,8 +106,13 @@ const scenarios: Readonly<Record<string, Scenario>> = {
     const run = near.agent("lead").run("Go.", { taskId });
     await run.task;
     await sleep(Math.random() * 800);
-    await run.cancel("enough");
-    const { generateReason } = await run.result();
+    await whenReachable(() => run.cancel("enough"));
+    const { generateReason } = await whenReachable(() => near.task(taskId).result()).catch(
+      (error: { readonly code?: string }) => {
+        if (error.code === "cancelled") return { generateReason: "interrupted" }; // before it began
+        throw error;
+      },
+    );
     return ["interrupted", "model_stop"].includes(generateReason) ? undefined : generateReason;
   },
 };
