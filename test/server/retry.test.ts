@@ -1,7 +1,7 @@
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { rootRecord } from "../../src/agent/drive/task-record.ts";
+import { rootRecord } from "../../src/agent/drive/plan.ts";
 import { settingsBehind } from "../../src/agent/loop/settings.ts";
 import { connect } from "../../src/client.ts";
 import { HarnessAgent, memoryStore, tool, userMessage } from "../../src/index.ts";

@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, it, onTestFinished } from "vitest";
-import { rootRecord } from "../../src/agent/drive/task-record.ts";
+import { rootRecord } from "../../src/agent/drive/plan.ts";
 import { settingsBehind } from "../../src/agent/loop/settings.ts";
 import { memoryStore, type Store, sqliteStore, userMessage } from "../../src/index.ts";
 import { createApp } from "../../src/server.ts";

@@ -9,10 +9,9 @@ import { type AgentSettings, settingsOf } from "../loop/settings.ts";
 import { tool } from "../tool/tool.ts";
 import type { Conversation } from "./conversation.ts";
 import { drive } from "./drive.ts";
-import { cancelRow } from "./plan.ts";
+import { cancelRow, rootRecord } from "./plan.ts";
 import { processOf } from "./process.ts";
 import { taskReached } from "./rest.ts";
-import { rootRecord } from "./task-record.ts";
 
 const sessionId = "s";
 const never = new AbortController().signal;

@@ -10,11 +10,10 @@ import { type TaskConversation, type TaskRun, untilItEnds } from "../loop/task-r
 import { cancelChildOf, cancelChildren, runChild } from "./child.ts";
 import { type Drive, drive, isRefusedBeginning } from "./drive.ts";
 import { endingSettings } from "./lifecycle.ts";
-import { cancelRow, type Plan, plan, postCancel, Workload } from "./plan.ts";
+import { cancelRow, type Plan, plan, postCancel, rootRecord, Workload } from "./plan.ts";
 import type { Process } from "./process.ts";
 import { taskReached } from "./rest.ts";
 import { isPoisoned, isSuspect, poison, type TakenLease, takeLease } from "./suspects.ts";
-import { rootRecord } from "./task-record.ts";
 
 /** How soon the scheduler reads the store again after it could not. */
 const retryMs = 250;

@@ -7,9 +7,9 @@ import { memoryStore } from "../../store/memory.ts";
 import { commitOnce, record } from "../../testing/store-contract/samples.ts";
 import { ManualClock, type Script, scriptedModel } from "../../testing.ts";
 import { settingsOf } from "../loop/settings.ts";
+import { rootRecord } from "./plan.ts";
 import { processOf } from "./process.ts";
 import { taskReached, untilRest } from "./rest.ts";
-import { rootRecord } from "./task-record.ts";
 
 const conversation = "s";
 const leaseMs = 10_000;

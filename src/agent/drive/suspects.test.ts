@@ -5,10 +5,9 @@ import { memoryStore } from "../../store/memory.ts";
 import { ManualClock, scriptedModel } from "../../testing.ts";
 import { type AgentSettings, settingsOf } from "../loop/settings.ts";
 import type { Conversation } from "./conversation.ts";
-import { cancelRow } from "./plan.ts";
+import { cancelRow, rootRecord } from "./plan.ts";
 import { processOf } from "./process.ts";
 import { SuspectQueue } from "./suspects.ts";
-import { rootRecord } from "./task-record.ts";
 
 const leaseMs = 1_000;
 

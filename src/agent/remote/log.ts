@@ -39,8 +39,8 @@ import {
   openTask,
   remoteSettings,
 } from "../drive/lifecycle.ts";
+import { childRecord } from "../drive/plan.ts";
 import { taskReached } from "../drive/rest.ts";
-import { childRecord } from "../drive/task-record.ts";
 import { maxEventBytes } from "../events/emit.ts";
 import { cancelled } from "../loop/ending.ts";
 import { stopCallId } from "../loop/next.ts";

@@ -26,10 +26,9 @@ import {
 } from "../drive/answers.ts";
 import type { Conversation } from "../drive/conversation.ts";
 import { type Drive, drive } from "../drive/drive.ts";
-import { cancelRow, unfinished, Workload } from "../drive/plan.ts";
+import { cancelRow, rootRecord, unfinished, Workload } from "../drive/plan.ts";
 import type { Process } from "../drive/process.ts";
 import { type Rest, untilRest } from "../drive/rest.ts";
-import { rootRecord } from "../drive/task-record.ts";
 import { readEnding, refOf, replyOf } from "../loop/ending.ts";
 import { withHooks } from "../loop/hooks.ts";
 import { isControl } from "../loop/inbox.ts";
