@@ -1,3 +1,4 @@
+export { isSameInput } from "./check/calls.ts";
 export { checkStream, StreamCheck } from "./check/check.ts";
 export type { CheckOptions } from "./check/checked.ts";
 export type { CheckRule, Problem } from "./check/problem.ts";
@@ -74,5 +75,5 @@ export { isTerminal } from "./task.ts";
 export { type EventBody, maxDelta, piecesOf } from "./writer/delta.ts";
 export { WrittenItem, type WrittenPart } from "./writer/item.ts";
 export type { TaskWriterOptions } from "./writer/state.ts";
-export { type DeltaEvent, TaskStream } from "./writer/stream.ts";
+export { type DeltaEvent, type StreamStart, TaskStream } from "./writer/stream.ts";
 export { TaskWriter } from "./writer/writer.ts";

@@ -22,7 +22,7 @@ import {
 import { stateOf, type TaskRun, type TaskState } from "../loop/task-run.ts";
 import { traceTask } from "../loop/trace.ts";
 import type { Conversation } from "./conversation.ts";
-import { type Executor, LoopExecutor, linkExecutor } from "./executor.ts";
+import { type Executor, linkExecutor, loopExecutor } from "./executor.ts";
 import { endingSettings, endTask, nameOnly, openParent } from "./lifecycle.ts";
 import { unfinished } from "./plan.ts";
 import { taskReached } from "./rest.ts";
@@ -212,17 +212,17 @@ export class Drive {
     // A step of a suspect takes the process down, so nothing of it runs again.
     if (isEnding && conversation.isSuspect && !record.remote) {
       const any = named ?? settings;
-      return any && new LoopExecutor(endingSettings(any, record), parent);
+      return any && loopExecutor(endingSettings(any, record), parent);
     }
     if (parent === undefined || named === undefined) {
       if (settings === undefined) return undefined;
-      return isEnding ? new LoopExecutor(settings, parent) : loopWith(settings, parent, record);
+      return isEnding ? loopExecutor(settings, parent) : loopWith(settings, parent, record);
     }
     if (record.remote) {
       const { LinkExecutor } = await linkExecutor.load();
       return new LinkExecutor(parent);
     }
-    if (isEnding) return new LoopExecutor(named, parent);
+    if (isEnding) return loopExecutor(named, parent);
     try {
       const agent = this.start.agent ?? (await conversation.childAgent(parent, record));
       const own = agent && settingsBehind(agent);
@@ -230,7 +230,7 @@ export class Drive {
       conversation.process.childAgents.set(record.taskId, agent);
       return loopWith(own, parent, record);
     } catch (error) {
-      return new LoopExecutor(named, parent, (task) => fail(task, error));
+      return loopExecutor(named, parent, (task) => fail(task, error));
     }
   }
 
@@ -251,12 +251,12 @@ function loopWith(
   settings: AgentSettings,
   parent: TaskRun | undefined,
   { model, outsideTools }: TaskRecord,
-): LoopExecutor {
+): Executor {
   try {
     const chosen = withOutsideTools(withModel(settings, model), outsideTools);
-    return new LoopExecutor(chosen, parent);
+    return loopExecutor(chosen, parent);
   } catch (error) {
-    return new LoopExecutor(settings, parent, (task) => fail(task, error));
+    return loopExecutor(settings, parent, (task) => fail(task, error));
   }
 }
 

@@ -13,44 +13,32 @@ export interface Executor {
   run(task: TaskRun, drive: Drive): Promise<Ending | undefined>;
 }
 
-/** Runs a task in the loop of this process. */
-export class LoopExecutor implements Executor {
-  readonly #settings: AgentSettings;
-  readonly #parent: TaskRun | undefined;
-  readonly #loop: typeof runLoop;
-
-  /** `loop` takes a begun task to its ending. */
-  constructor(settings: AgentSettings, parent: TaskRun | undefined, loop = runLoop) {
-    this.#settings = settings;
-    this.#parent = parent;
-    this.#loop = loop;
-  }
-
-  open({ conversation, state, controller, start }: Drive): Promise<TaskRun> {
-    const { caller, isNew = false } = start;
-    const isChild = state.record.depth > 0;
-    const isQueued = state.record.status === "queued";
-    return openTask({
-      conversation,
-      settings: this.#settings,
-      state,
-      parent: this.#parent,
-      controller,
-      ...(caller && { caller }),
-      isNew: isNew || (!isChild && isQueued),
-      isAnnounced: !isNew && isChild && isQueued,
-    });
-  }
-
-  async run(task: TaskRun, drive: Drive): Promise<Ending | undefined> {
-    const { input = [], status } = task.state.record;
-    const { aborted } = task.control.controller.signal;
-    if (status !== "queued") await resumeTask(task, aborted ? "cancelled" : "approval_resolved");
-    else if (!(await beginQueued(task, drive))) return undefined;
-    drive.onOpen();
-    const { fail: failure } = drive.start;
-    return failure ? fail(task, failure) : this.#loop(task, input);
-  }
+/** Runs a task in the loop of this process; `loop` takes a begun task to its ending. */
+export function loopExecutor(
+  settings: AgentSettings,
+  parent: TaskRun | undefined,
+  loop = runLoop,
+): Executor {
+  return {
+    open({ conversation, state, controller, start }) {
+      const { caller, isNew = false } = start;
+      const isChild = state.record.depth > 0;
+      const isQueued = state.record.status === "queued";
+      const isAnnounced = !isNew && isChild && isQueued;
+      const isUnwritten = isNew || (!isChild && isQueued);
+      const task = { conversation, settings, state, parent, controller, caller };
+      return openTask({ ...task, isNew: isUnwritten, isAnnounced });
+    },
+    async run(task, drive) {
+      const { input = [], status } = task.state.record;
+      const { aborted } = task.control.controller.signal;
+      if (status !== "queued") await resumeTask(task, aborted ? "cancelled" : "approval_resolved");
+      else if (!(await beginQueued(task, drive))) return undefined;
+      drive.onOpen();
+      const { fail: failure } = drive.start;
+      return failure ? fail(task, failure) : loop(task, input);
+    },
+  };
 }
 
 /** Begins a queued task; false if the task was failed or cancelled instead. */

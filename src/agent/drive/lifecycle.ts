@@ -24,7 +24,7 @@ import {
 } from "../../protocol/index.ts";
 import { BudgetMeter } from "../base/budget.ts";
 import { unknownEffectResult } from "../base/prompts.ts";
-import { type EmitterStart, TaskEmitter } from "../events/emit.ts";
+import { TaskEmitter } from "../events/emit.ts";
 import { foldTask } from "../events/fold-log.ts";
 import { deliveryOf } from "../loop/child-outcome.ts";
 import { cancelled, type Ending, type RestingEnding, refOf } from "../loop/ending.ts";
@@ -56,8 +56,8 @@ import { Toolkit } from "../tool/toolkit.ts";
 import type { Conversation } from "./conversation.ts";
 
 const emptyFold = { task: undefined, used: { tokens: 0, cost: 0, iterations: 0 } };
-/** The first numbers after the event that `announce` writes. */
-const afterAnnouncement = { taskSeq: 1, outputIndex: 0 };
+/** The `task_seq` after the event that `announce` writes. */
+const announcedSeq = 1;
 
 /** A task to open. */
 interface OpenTask {
@@ -65,7 +65,7 @@ interface OpenTask {
   readonly settings: AgentSettings;
   readonly state: TaskState;
   readonly parent?: TaskRun | undefined;
-  readonly caller?: RunOptions<StandardSchema | undefined>;
+  readonly caller?: RunOptions<StandardSchema | undefined> | undefined;
   readonly controller?: AbortController;
   /** True: the log has no event of the task yet. */
   readonly isNew?: boolean;
@@ -108,13 +108,10 @@ export async function openTask(open: OpenTask): Promise<TaskRun> {
     transcript,
     output: {
       log,
-      emitter: new TaskEmitter(
-        record.taskId,
-        log,
-        source,
-        settings.clock,
-        isAnnounced ? afterAnnouncement : startAfter(folded),
-      ),
+      emitter: new TaskEmitter(record.taskId, log, source, settings.clock, {
+        taskSeq: isAnnounced ? announcedSeq : (folded?.appliedSeq ?? -1) + 1,
+        outputIndex: folded?.output.length ?? 0,
+      }),
       openResults: openResultsOf(folded),
       childCalls: new Set(folded?.children),
       pool,
@@ -167,11 +164,6 @@ function scopeOf(
     permissions: [settings.permissions, ...inherited],
     structuredTool: undefined,
   };
-}
-
-/** The first numbers after those of the log. */
-function startAfter(folded: Task | undefined): EmitterStart | undefined {
-  return folded && { taskSeq: folded.appliedSeq + 1, outputIndex: folded.output.length };
 }
 
 /** The results that were open when the log ended. */

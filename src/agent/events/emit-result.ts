@@ -32,7 +32,8 @@ export class ResultEmitter {
   readonly #emitter: TaskEmitter;
   item: WrittenItem;
   readonly #reserve: (() => number) | undefined;
-  #referenceId: number | undefined;
+  /** The number of a citable result, from its first streamed block on. */
+  referenceId: number | undefined;
   /** How many parts the item had before the call's suspension; they come first. */
   #earlierCount: number;
   #repeated: RepeatedOutput;
@@ -48,10 +49,6 @@ export class ResultEmitter {
     this.#earlierCount = item.parts.length;
     this.#repeated = new RepeatedOutput(item.blocks);
     for (const part of item.parts) part.isOpen = false; // a process that is gone may have left one open
-  }
-
-  get referenceId(): number | undefined {
-    return this.#referenceId;
   }
 
   /** Whether the result gets a number that answers can cite. */
@@ -171,8 +168,8 @@ export class ResultEmitter {
   }
 
   #withReference<B extends { readonly reference_id?: number }>(block: B): B {
-    this.#referenceId ??= this.#reserve?.();
-    return withReference(block, this.#referenceId);
+    this.referenceId ??= this.#reserve?.();
+    return withReference(block, this.referenceId);
   }
 }
 

@@ -10,6 +10,7 @@ import {
   type DiscardReason,
   type Item,
   type ItemStatus,
+  isSameInput,
   type ReferenceLookup,
   ReferenceParser,
   type WrittenItem,
@@ -127,8 +128,9 @@ export class TurnEmitter implements TurnSink {
     return (
       calls.length === streamed.size &&
       calls.every((call) => {
-        const item = streamed.get(call.id);
-        return item !== undefined && isSameInput(item.arguments, call);
+        const { arguments: input } = streamed.get(call.id) ?? {};
+        if (input === undefined || call.raw !== undefined) return input === call.raw;
+        return isSameInput(input, JSON.stringify(call.input ?? {}));
       })
     );
   }
@@ -206,15 +208,3 @@ export class TurnEmitter implements TurnSink {
 
 const itemType = { text: "message", thinking: "reasoning", call: "tool_call" } as const;
 const rawPart = { type: "reasoning_text" } as const;
-
-/** Compares streamed arguments with the final ones, ignoring how the JSON is formatted. */
-function isSameInput(streamed: string, call: Block & { type: "tool_use" }): boolean {
-  if (call.raw !== undefined) return call.raw === streamed;
-  const final = JSON.stringify(call.input ?? {});
-  if (streamed === final) return true;
-  try {
-    return JSON.stringify(JSON.parse(streamed || "{}")) === final;
-  } catch {
-    return false;
-  }
-}

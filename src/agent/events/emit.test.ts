@@ -2,10 +2,12 @@ import { describe, expect, it } from "vitest";
 import type { LogEvent } from "../../protocol/event.ts";
 import type { Source } from "../../protocol/source.ts";
 import { halfAtEnd } from "../../protocol/writer/delta.ts";
-import { type EmitterStart, maxEventBytes, TaskEmitter } from "./emit.ts";
+import { maxEventBytes, TaskEmitter } from "./emit.ts";
 import type { LogWriter } from "./log-writer.ts";
 
-function createEmitter(options: { source?: Source; start?: EmitterStart } = {}) {
+function createEmitter(
+  options: { source?: Source; start?: { taskSeq: number; outputIndex: number } } = {},
+) {
   const events: LogEvent[] = [];
   const log = { append: (event: LogEvent) => events.push(event) } as unknown as LogWriter;
   const clock = { now: () => 7 };

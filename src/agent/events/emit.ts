@@ -8,6 +8,7 @@ import {
   type Mutable,
   maxDelta,
   type Source,
+  type StreamStart,
   TaskStream,
   type WireBlock,
   type WrittenPart,
@@ -28,12 +29,6 @@ const unlimited: ReadonlySet<string> = new Set([
   "task.output_item.done",
 ]);
 
-/** The first numbers that an emitter assigns: 0 for a new task, from the fold of the log for a resumed one. */
-export interface EmitterStart {
-  readonly taskSeq: number;
-  readonly outputIndex: number;
-}
-
 /** Writes the stream of a task to its log. */
 export class TaskEmitter extends TaskStream {
   readonly #log: LogWriter;
@@ -47,7 +42,7 @@ export class TaskEmitter extends TaskStream {
     log: LogWriter,
     source: Source | undefined,
     clock: Pick<Clock, "now">,
-    start?: EmitterStart,
+    start?: Pick<StreamStart, "taskSeq" | "outputIndex">,
   ) {
     super(taskId, { now: coarseNow(clock), source, ...start });
     this.#log = log;

@@ -108,10 +108,6 @@ export class AgentLog {
     return this.#known.approvals.filter(({ decision }) => decision === undefined);
   }
 
-  #isPending(approvalId: string): boolean {
-    return this.#pending.some(({ approval_id }) => approval_id === approvalId);
-  }
-
   #isAsked(approvalId: string): boolean {
     return this.#known.approvals.some(({ approval_id }) => approval_id === approvalId);
   }
@@ -212,7 +208,7 @@ export class AgentLog {
       case "task.approval.requested":
         return yield* this.#copyQuestion(event);
       case "task.approval.resolved":
-        if (!this.#isPending(event.approval_id)) return;
+        if (!this.#pending.some(({ approval_id: id }) => id === event.approval_id)) return;
         break;
       case "task.output_item.added":
         return yield* this.#open(event.item);

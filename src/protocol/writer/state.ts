@@ -65,10 +65,8 @@ export class WriterState extends TaskStream {
       const taskId = typeof task === "string" ? task : task.id;
       return isId(taskId) && taskId;
     });
-    super(
-      id,
-      read(() => startOf(known, given)),
-    );
+    const start = read(() => startOf(known, given));
+    super(id, start);
     this.#write = readFunction("options.write", given.write);
     if (known) read(() => this.#continue(known));
   }

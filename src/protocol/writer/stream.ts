@@ -1,4 +1,4 @@
-import type { LogEvent } from "../event.ts";
+import type { ChildFinished, ChildStarted, LogEvent } from "../event.ts";
 import type { Mutable } from "../fold/draft.ts";
 import { pick } from "../fold/draft.ts";
 import { closed } from "../fold/item.ts";
@@ -12,7 +12,7 @@ import type {
   WireBlock,
   WireImageBlock,
 } from "../task.ts";
-import { type BodyOf, type EventBody, halfAtEnd, maxDelta, piecesOf } from "./delta.ts";
+import { type EventBody, halfAtEnd, maxDelta, piecesOf } from "./delta.ts";
 import { doneItem, type ItemEnd } from "./done.ts";
 import { childPlace, WrittenItem, type WrittenPart } from "./item.ts";
 
@@ -119,15 +119,11 @@ export abstract class TaskStream {
   }
 
   /** Closes an item whose parts are closed. */
-  closeItem(item: WrittenItem, end: ItemEnd = {}): BodyOf<"task.output_item.done">["item"] {
-    const body = this.form({
-      type: "task.output_item.done",
-      output_index: item.index,
-      item: doneItem(item, end),
-    });
-    this.append(body);
-    item.status = body.item.status;
-    return body.item;
+  closeItem(item: WrittenItem, end: ItemEnd = {}): void {
+    const type = "task.output_item.done";
+    const change = doneItem(item, end);
+    this.append(this.form({ type, output_index: item.index, item: change }));
+    item.status = change.status;
   }
 
   discardItem(item: WrittenItem, reason: DiscardReason): void {
@@ -181,14 +177,12 @@ export abstract class TaskStream {
   }
 
   /** The hot path: an object literal with all keys gives every delta of a text the same hidden class. */
-  protected deltaEvent({ item, kind, index }: WrittenPart, text: string): Mutable<DeltaEvent> {
+  protected deltaEvent(part: WrittenPart, text: string): Mutable<DeltaEvent> {
+    const { item, kind, index } = part;
     if (kind !== "text") {
-      const body = {
-        type: deltaEvents[kind as keyof typeof deltaEvents],
-        ...placeOf({ item, kind, index }),
-        delta: text,
-      };
-      return this.number(body as EventBody) as Mutable<DeltaEvent>;
+      const type = deltaEvents[kind as keyof typeof deltaEvents];
+      const body = { type, ...placeOf(part), delta: text } as EventBody;
+      return this.number(body) as Mutable<DeltaEvent>;
     }
     const event: Mutable<DeltaEvent> = {
       type: "task.text.delta",
@@ -272,22 +266,14 @@ export abstract class TaskStream {
   }
 
   /** A call has started a child, which the result of the call holds. */
-  startChild(
-    item: WrittenItem,
-    child: Pick<BodyOf<"task.child.started">, "mode" | "agent" | "remote">,
-  ): void {
-    const { mode, agent, remote } = child;
-    const shown = { mode, ...(remote && { remote }), agent };
-    this.append(this.form({ type: "task.child.started", ...childPlace(item), ...shown }));
+  startChild(item: WrittenItem, child: Pick<ChildStarted, "mode" | "agent" | "remote">): void {
+    this.append(this.form({ ...child, ...childPlace(item), type: "task.child.started" }));
     item.hasChild = true;
   }
 
   /** A child that the task waits for has ended. */
-  finishChild(
-    item: WrittenItem,
-    { status, usage }: Pick<BodyOf<"task.child.finished">, "status" | "usage">,
-  ): void {
-    this.append(this.form({ type: "task.child.finished", ...childPlace(item), status, usage }));
+  finishChild(item: WrittenItem, end: Pick<ChildFinished, "status" | "usage">): void {
+    this.append(this.form({ ...end, ...childPlace(item), type: "task.child.finished" }));
   }
 
   /** The task stops waiting for a child, which continues in the background. */
@@ -299,19 +285,16 @@ export abstract class TaskStream {
 
 /** The event that closes a part with a text. */
 function doneBody(part: WrittenPart, whole: object, text: string): EventBody {
-  const { kind, index } = part;
-  const at = { item_id: part.item.id, output_index: part.item.index };
+  const { kind } = part;
+  const at = placeOf(part);
+  const entry = { type: "text", text } as const;
   if (kind === "arguments")
     return { type: "task.tool_call_arguments.done", ...at, arguments: text };
-  if (kind === "content")
-    return { type: "task.reasoning_text.done", ...at, content_index: index, text };
-  const type = "text";
-  if (kind === "summary") {
-    const item = { type, text } as const;
-    return { type: "task.reasoning_summary_item.done", ...at, summary_index: index, item };
-  }
-  const item = { ...whole, ...part.block, type, text } as const;
-  return { type: "task.text.done", ...at, block_index: index, item };
+  if (kind === "content") return { type: "task.reasoning_text.done", ...at, text } as EventBody;
+  if (kind === "summary")
+    return { type: "task.reasoning_summary_item.done", ...at, item: entry } as EventBody;
+  const item = { ...whole, ...part.block, ...entry };
+  return { type: "task.text.done", ...at, item } as EventBody;
 }
 
 function placeOf({ item, kind, index }: Pick<WrittenPart, "item" | "kind" | "index">) {
