@@ -55,7 +55,7 @@ export class TaskEmitter extends TaskStream {
       // The record of the task keeps what its event leaves out; a task that cannot say its end would never end.
       const { structured: _, metadata: __, error, ...task } = body.task;
       const shown = error && { error: { ...error, message: error.message.slice(0, maxDelta) } };
-      super.append({ ...body, task: { ...task, ...shown } } as EventBody);
+      this.write(this.number({ ...body, task: { ...task, ...shown } } as EventBody));
       return;
     }
     if (bytes > maxEventBytes) {
@@ -63,7 +63,7 @@ export class TaskEmitter extends TaskStream {
       const hint = "Store large data elsewhere and pass a reference to it.";
       throw new RivuletError("event_too_large", message, { hint });
     }
-    super.append(body);
+    this.write(this.number(body));
   }
 
   /** Appends an event that another server has numbered; the next event of this emitter follows it. */

@@ -228,7 +228,7 @@ export abstract class TaskStream {
   /** Adds a whole block to a message or a result. */
   addBlock(item: WrittenItem, block: WireBlock): WrittenPart {
     const kind = block.type === "text" || block.type === "image" ? block.type : "block";
-    const at = placeOf({ item, kind, index: item.lengthOf(kind) });
+    const at = { item_id: item.id, output_index: item.index, block_index: item.parts.length };
     const body = this.form({ type: blockEvents[kind], ...at, item: block } as EventBody);
     this.append(body);
     return item.addPart(kind, false, (body as unknown as { readonly item: WireBlock }).item);
