@@ -79,7 +79,8 @@ async function measure(
     writers.map(async (write) => {
       while (performance.now() - start < roundMs) {
         next += 1;
-        count += await write(next);
+        const written = await write(next);
+        count += written;
       }
     }),
   );

@@ -32,7 +32,8 @@ export class Database {
   readonly #statements = new Map<Statement, Statement>();
   #opening: Promise<Identity> | undefined;
   #identity: Identity | undefined;
-  #isClosing = false;
+  #isImpatient = false;
+  #isClosed = false;
 
   constructor(settings: Settings) {
     this.settings = settings;
@@ -92,7 +93,7 @@ export class Database {
         return await attempt({ mayBeDone });
       } catch (error) {
         const failure = failureOf(error);
-        const isOver = performance.now() - start >= this.settings.patienceMs || this.#isClosing;
+        const isOver = performance.now() - start >= this.settings.patienceMs || this.#isImpatient;
         if (!isPassing(failure) || isOver) throw error;
         mayBeDone ||= failure === "unknown";
         await pause(failure === "again" ? 10 : pauseMs);
@@ -120,7 +121,7 @@ export class Database {
       } catch (error) {
         const { patienceMs, place } = this.settings;
         const mostMs = isNoAddress(error) ? Math.min(noAddressMs, patienceMs) : patienceMs;
-        const isOver = performance.now() - start >= mostMs || this.#isClosing;
+        const isOver = performance.now() - start >= mostMs || this.#isImpatient;
         if (!mayOpenSoon(error) || isOver) throw cannotOpen(place, error);
         await pause(shortestPauseMs * 2);
       }
@@ -138,7 +139,7 @@ export class Database {
 
   /** Opens a connection, and checks that it leads to the same server: a name may now stand for another one. */
   async #connect(): Promise<Client> {
-    if (this.#isClosing) throw storeClosed();
+    if (this.#isClosed) throw storeClosed();
     const client = await connect(this.settings);
     try {
       const identity = await checkServer(client, this.settings);
@@ -165,14 +166,14 @@ export class Database {
 
   /** Closes all connections after their last answers. */
   async close(): Promise<void> {
-    this.#isClosing = true;
+    this.#isClosed = true;
     await this.#opening?.catch(() => {});
     await Promise.all([...this.writers, ...this.#readers].map((one) => one.close()));
   }
 
   /** Ends the patience of pending calls, so that a store can be closed while its database is away. */
   stopWaiting(): void {
-    this.#isClosing = true;
+    this.#isImpatient = true;
   }
 }
 

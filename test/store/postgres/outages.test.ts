@@ -198,7 +198,7 @@ describe.skipIf(!hasPostgres())("PostgreSQL that fails", () => {
     const lease = await acquire(store);
     await server.stop("immediate");
     const commit = store.commit({ lease, log: "task_1", events: deltas(1) });
-    const rejected = expect(commit).rejects.toMatchObject({ code: "store_closed" });
+    const rejected = expect(commit).rejects.toMatchObject({ code: "store_failed" });
     await store.close();
     await server.start();
     await rejected;
