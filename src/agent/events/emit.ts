@@ -10,6 +10,7 @@ import {
   type Source,
   type StreamStart,
   TaskStream,
+  type ToolCallItem,
   type WireBlock,
   type WrittenPart,
 } from "../../protocol/index.ts";
@@ -50,7 +51,7 @@ export class TaskEmitter extends TaskStream {
 
   /** Throws `event_too_large` for an event that no reader would take. */
   override append(body: EventBody): void {
-    const bytes = unlimited.has(body.type) ? 0 : sizeOf(body);
+    const bytes = isSmall(body) ? 0 : sizeOf(body);
     if (bytes > maxEventBytes && "task" in body) {
       // The record of the task keeps what its event leaves out; a task that cannot say its end would never end.
       const { structured: _, metadata: __, error, ...task } = body.task;
@@ -108,6 +109,13 @@ export class TaskEmitter extends TaskStream {
     const named = block.type === "image" ? { image_url: { url: blob } } : { url: blob };
     return { ...(mime_type !== "" && { mime_type }), ...block, ...named } as WireBlock;
   }
+}
+
+/** Whether an event needs no measuring; an item opens empty, so only its names can be long. */
+function isSmall(body: EventBody): boolean {
+  if (body.type !== "task.output_item.added") return unlimited.has(body.type);
+  const { name = "", call_id = "", provider_call_id = "" } = body.item as Partial<ToolCallItem>;
+  return name.length + call_id.length + provider_call_id.length < maxDelta;
 }
 
 /** The bytes of an event as JSON; the characters, if they are too few to matter. */
