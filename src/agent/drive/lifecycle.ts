@@ -39,6 +39,7 @@ import {
   findTool,
   refreshTools,
   stateOf,
+  type TaskIdentity,
   type TaskRun,
   type TaskScope,
   type TaskState,
@@ -98,12 +99,7 @@ export async function openTask(open: OpenTask): Promise<TaskRun> {
   const task: TaskRun = {
     settings,
     conversation,
-    identity: {
-      ref: scope.hookContext.task,
-      source,
-      ancestors: parent ? [...parent.identity.ancestors, parent.identity.ref.taskId] : [],
-      deliveryKind: parent?.settings.wakeOnCompletion ? "input" : "hint",
-    },
+    identity: identityOf(scope.hookContext, parent),
     state,
     transcript,
     output: {
@@ -138,6 +134,12 @@ export async function openTask(open: OpenTask): Promise<TaskRun> {
     task.control.calls.abort(controller.signal.reason);
   });
   return task;
+}
+
+function identityOf({ task, source }: HookContext, parent: TaskRun | undefined): TaskIdentity {
+  const ancestors = parent ? [...parent.identity.ancestors, parent.identity.ref.taskId] : [];
+  const deliveryKind = parent?.settings.wakeOnCompletion ? "input" : "hint";
+  return { ref: task, source, ancestors, deliveryKind };
 }
 
 /** The values and rules of a task, from its agent, its caller and its parent. */
