@@ -82,9 +82,16 @@ export class Database {
     return named;
   }
 
-  /** Repeats an attempt while the database is not available, as long as the store is patient. */
-  async repeat<Result>(attempt: (state: Attempt) => Promise<Result>): Promise<Result> {
+  /**
+   * Repeats an attempt while the database is not available, as long as the store is patient; and as often as `races` when
+   * another process was faster with the same id.
+   */
+  async repeat<Result>(
+    attempt: (state: Attempt) => Promise<Result>,
+    { races = 0 } = {},
+  ): Promise<Result> {
     const start = performance.now();
+    let racesLeft = races;
     let mayBeDone = false;
     let pauseMs = shortestPauseMs;
     for (;;) {
@@ -94,10 +101,13 @@ export class Database {
       } catch (error) {
         const failure = failureOf(error);
         const isOver = performance.now() - start >= this.settings.patienceMs || this.#isImpatient;
-        if (!isPassing(failure) || isOver) throw error;
+        const isRace = failure === "exists" && racesLeft > 0;
+        if (isRace) racesLeft -= 1;
+        if ((!isPassing(failure) && !isRace) || isOver) throw error;
         mayBeDone ||= failure === "unknown";
-        await pause(failure === "again" ? 10 : pauseMs);
-        if (failure !== "again") pauseMs = Math.min(2 * pauseMs, longestPauseMs);
+        const isSoon = failure === "again" || isRace;
+        await pause(isSoon ? 10 : pauseMs);
+        if (!isSoon) pauseMs = Math.min(2 * pauseMs, longestPauseMs);
       }
     }
   }

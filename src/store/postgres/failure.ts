@@ -33,7 +33,7 @@ export interface DatabaseError extends Error {
   readonly table?: string;
 }
 
-/** The message of an error whose connection ended or did not answer in time. */
+/** A connection did not answer in time. */
 export class ConnectionLost extends Error {}
 
 const byCode: Readonly<Record<string, Failure>> = {

@@ -54,6 +54,11 @@ const claimStatement = {
     FROM rivulet.claim_1($1, $2, $3, $4, $5, $6, $7, $8, $9)`,
 };
 
+const claimedStatement = {
+  name: "claimed",
+  text: "SELECT conv, fence, losses FROM rivulet.conversations WHERE work AND held AND step = $1",
+};
+
 /** Makes `owner` the only writer of a conversation; undefined if it has a live owner. */
 export async function acquireLease(
   database: Database,
@@ -141,16 +146,17 @@ async function renewLeases(
   });
 }
 
-/** Ends a lease; returns the number of changes of its conversation, or undefined when it no longer holds. */
+/** Ends a lease; returns whether it held, and the number of changes of its conversation. */
 export async function releaseLease(
   database: Database,
   connection: Connection,
   { sessionId, fence }: Lease,
-): Promise<number | undefined> {
-  const [row] = await database.repeat(() =>
-    connection.run<[number]>(database.named(releaseStatement), [sessionId, fence, database.given]),
-  );
-  return row?.[0];
+): Promise<{ readonly isReleased: boolean; readonly revision: number | undefined }> {
+  return database.repeat(async ({ mayBeDone }) => {
+    const values = [sessionId, fence, database.given];
+    const [row] = await connection.run<[number]>(database.named(releaseStatement), values);
+    return { isReleased: row !== undefined || mayBeDone, revision: row?.[0] };
+  });
 }
 
 /** The live lease on a conversation. */
@@ -170,7 +176,9 @@ export async function listExpired(database: Database, limit: number): Promise<re
   return rows.map(([conversation]) => conversation);
 }
 
-/** Takes conversations that the process can run. After a lost answer the leases expire, and are claimed again. */
+type ClaimedRow = [conversation: string, fence: number, losses: number];
+
+/** Takes conversations that the process can run. */
 export async function claimLeases(
   database: Database,
   request: { owner: string; ttlMs: number; limit: number; claim: Claim },
@@ -180,8 +188,12 @@ export async function claimLeases(
   const runs = runsOf(agents, places);
   assertStorable(owner, ...runs.flat());
   const now = database.given ?? Date.now();
-  const rows = await database.repeat(() =>
-    database.readOnce<[conversation: string, fence: number, losses: number]>(claimStatement, [
+  const step = randomStep();
+  const rows = await database.repeat(async ({ mayBeDone }) => {
+    // Leases of an attempt whose answer was lost would expire unused, and count as losses.
+    const taken = mayBeDone ? await database.readOnce<ClaimedRow>(claimedStatement, [step]) : [];
+    if (taken.length > 0) return taken;
+    return database.readOnce<ClaimedRow>(claimStatement, [
       owner,
       ttlMs,
       limit,
@@ -189,10 +201,10 @@ export async function claimLeases(
       runs.map(([agent]) => agent),
       runs.map(([, version]) => version),
       runs.map(([, , place]) => place),
-      randomStep(),
+      step,
       database.given,
-    ]),
-  );
+    ]);
+  });
   return rows.map(([sessionId, fence, losses]) => {
     return { sessionId, owner, fence, expiresAt: now + ttlMs, losses };
   });

@@ -16,6 +16,9 @@ const postStatement = {
   text: "SELECT stored, touched, new_conv, new_rev FROM rivulet.post_1($1::jsonb, $2)",
 };
 
+/** How often a write is repeated because another process was faster with the same id. */
+const races = 5;
+
 /** A statement with its values. */
 export interface Query {
   readonly statement: Statement;
@@ -66,22 +69,36 @@ function tasksQuery(query: TaskQuery): Query {
   return { statement: statementOf("tasks", text), values: found.values };
 }
 
-/** Adds a queued root task; returns the stored record and, if it is new, the number of changes of its conversation. */
+type EnqueuedRow = [stored: string, isNew: boolean, revision: number | null];
+
+/** What `enqueue` returns, with the number of changes of its conversation. */
+interface Enqueued {
+  readonly stored: TaskRecord;
+  /** Whether watchers must be woken. */
+  readonly isNew: boolean;
+  readonly revision: number | null;
+}
+
+/** Adds a queued root task, unless there is a record of its id. */
 export async function enqueueTask(
   database: Database,
   connection: Connection,
   record: TaskRecord,
   ifIdle: boolean,
-): Promise<{ readonly stored: TaskRecord; readonly revision: number | undefined }> {
+): Promise<Enqueued> {
   const body = new Body();
   const task = JSON.stringify(encodeTask(record, body));
   const bytes = body.toBuffer();
-  const [row] = await database.repeat(({ mayBeDone }) => {
-    const values = [task, bytes, ifIdle && !mayBeDone, database.given];
-    return connection.run<[string, boolean, number]>(database.named(enqueueStatement), values);
-  });
-  const [stored, isNew, revision] = row as [string, boolean, number];
-  return { stored: JSON.parse(stored), revision: isNew ? revision : undefined };
+  const values = [task, bytes, ifIdle];
+  return database.repeat(
+    async ({ mayBeDone }) => {
+      const statement = database.named(enqueueStatement);
+      const [row] = await connection.run<EnqueuedRow>(statement, [...values, database.given]);
+      const [stored, isNew, revision] = row as EnqueuedRow;
+      return { stored: JSON.parse(stored), isNew: isNew || mayBeDone, revision };
+    },
+    { races },
+  );
 }
 
 /** Rows of inboxes that were added. */
@@ -102,15 +119,24 @@ export async function postRows(
   const body = new Body();
   const posts = JSON.stringify(rows.map((post) => encodePost(post, body)));
   const bytes = body.toBuffer();
-  const added = await database.repeat(() =>
-    connection.run<[string, readonly string[], string | null, number]>(
-      database.named(postStatement),
-      [posts, bytes],
-    ),
+  let isRepeated = false;
+  const added = await database.repeat(
+    ({ mayBeDone }) => {
+      isRepeated = mayBeDone;
+      return connection.run<[string, readonly string[], string | null, number]>(
+        database.named(postStatement),
+        [posts, bytes],
+      );
+    },
+    { races },
   );
+  // The rows of an attempt whose answer was lost are not new, and nobody was woken for them.
+  const again = isRepeated
+    ? rows.flatMap(({ sessionId }) => [`s${sessionId}`, `i${sessionId}`])
+    : [];
   return {
     stored: added.map(([post]) => JSON.parse(post)),
-    touched: added.flatMap(([, touched]) => touched),
+    touched: [...again, ...added.flatMap(([, touched]) => touched)],
     revisions: new Map(
       added.flatMap(([, , conversation, revision]) =>
         conversation === null ? [] : [[conversation, revision]],

@@ -108,9 +108,9 @@ export function postgresStore(options: string | PostgresStoreOptions): Store {
       lanes.write(lease.sessionId, async (connection) => {
         const { sessionId } = lease;
         known.forget(sessionId);
-        const revision = await releaseLease(database, connection, lease);
-        if (revision === undefined) return;
-        wakes.changed(sessionId, revision);
+        const { isReleased, revision } = await releaseLease(database, connection, lease);
+        if (!isReleased) return;
+        if (revision !== undefined) wakes.changed(sessionId, revision);
         wakes.touch("session", sessionId);
         wakes.touch("inbox", sessionId);
       }),
@@ -130,9 +130,9 @@ export function postgresStore(options: string | PostgresStoreOptions): Store {
       assertQueuedRoot(record);
       const { sessionId, taskId } = record;
       return lanes.write(sessionId, async (connection) => {
-        const { stored, revision } = await enqueueTask(database, connection, record, ifIdle);
-        if (revision === undefined) return stored;
-        wakes.changed(sessionId, revision);
+        const { stored, isNew, revision } = await enqueueTask(database, connection, record, ifIdle);
+        if (!isNew) return stored;
+        if (revision !== null) wakes.changed(sessionId, revision);
         wakes.touch("task", taskId);
         wakes.touch("session", sessionId);
         wakes.touch("inbox", sessionId);

@@ -103,6 +103,11 @@ describe.skipIf(!hasPostgres())("PostgreSQL that fails", () => {
     expect(await withLostAnswer(() => store.renew([lease], 60_000))).toHaveLength(1);
     await withLostAnswer(() => store.release(lease));
     expect(await store.owner("sess_1")).toBeUndefined();
+    const claim = { agents: [{ agentId: "assistant" }] };
+    const taken = await withLostAnswer(async () => store.claim?.("a", 60_000, 10, claim));
+    const found = taken?.map(({ sessionId, losses }) => `${sessionId} ${losses}`);
+    expect(found?.sort()).toEqual(["sess_1 0", "sess_2 0"]);
+    for (const one of taken ?? []) await store.release(one);
     const { files } = store;
     const created = await withLostAnswer(() =>
       files.put("a", new Uint8Array([1]), { ifVersion: 0 }),
