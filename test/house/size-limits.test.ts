@@ -14,6 +14,6 @@ it("src/agent has at most 75 files and 15,900 lines without tests", () => {
   expect(agentLines).toBeLessThanOrEqual(15_900);
 });
 
-it("src has at most 67,500 lines without tests and contract suites", () => {
-  expect(sourceSize().lines).toBeLessThanOrEqual(67_500);
+it("src has at most 73,000 lines without tests and contract suites", () => {
+  expect(sourceSize().lines).toBeLessThanOrEqual(73_000);
 });
