@@ -61,6 +61,7 @@ else {
   for await (const message of readUIMessageStream({ stream })) last = message;
   const asked = last?.parts.find(({ type }) => type === "data-approval");
   assert.ok(asked && "data" in asked);
+  const { name, message } = asked.data as { name: string; message: string };
   await server.close();
-  console.log("The writer asks:", JSON.stringify(asked.data));
+  console.log("The writer asks:", JSON.stringify({ name, message }));
 }

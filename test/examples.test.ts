@@ -29,6 +29,8 @@ const endings: Readonly<Record<string, string>> = {
   "18-long-session.ts": "All checks passed.",
   "19-remote.ts": "Dinner is served.",
   "20-a2a.ts": "All is clean.",
+  "21-use-chat.ts": 'The writer asks: {"name":"send","message":"Allow send?"}',
+  "22-responses.ts": "It rains there.",
 };
 
 /** Refuses to load the build, because a fresh clone has none. */
