@@ -50,6 +50,7 @@ const values: Readonly<Record<string, string>> = {
   tree: `let tree = (await import("rivulet/protocol")).emptyTree();`,
   Invoice: `const Invoice = z.object({ number: z.string(), total: z.number() });`,
   ask: `const ask = () => true;`,
+  client: `const client = new (await import("@ag-ui/client")).HttpAgent({ url: "http://localhost:1" });`,
   secret: `const secret = "0123456789abcdef";`,
   fileTools: `const fileTools = [];`,
   search: `const search = ${noTool.replace("NAME", '"search"')};
