@@ -23,7 +23,7 @@ export interface Watchers {
 
 const settled = Promise.resolve();
 /** The inboxes of all sessions; no session has this id. */
-const allInboxes = "*";
+export const allInboxes = "*";
 interface Watcher {
   readonly wake: (committed?: CommittedEvents) => void;
   due: boolean;

@@ -1,5 +1,5 @@
 import type { CommittedEvents, WatchKey } from "../../contract/index.ts";
-import type { Watchers } from "../watchers.ts";
+import { allInboxes, type Watchers } from "../watchers.ts";
 import type { Database } from "./database.ts";
 
 /** A kind of thing that watchers watch. */
@@ -28,6 +28,15 @@ const keysStatement = {
       CROSS JOIN LATERAL (SELECT CASE WHEN g.is_task
         THEN (SELECT t.conv FROM rivulet.tasks t WHERE t.task_id = g.id)
         ELSE rivulet.conversation_of_1(NULL, g.id) END AS conv) c`,
+};
+
+// A row with a lower number may become visible later, so the newest hundred count, not the highest number.
+const newestStatement = {
+  name: "poll_newest",
+  text: `SELECT coalesce(sum(no), 0) FROM (
+      (SELECT no FROM rivulet.posts ORDER BY no DESC LIMIT 100)
+      UNION ALL (SELECT no FROM rivulet.tasks WHERE status = 'queued' ORDER BY no DESC LIMIT 100)
+    ) newest`,
 };
 
 /** How many conversations without watchers have a known number of changes. */
@@ -105,7 +114,12 @@ export class WatchedKeys {
   async poll(database: Database): Promise<void> {
     const all = [...this.#keys.values()];
     const logs = all.filter(({ kind }) => kind === "log");
-    const others = all.filter(({ kind }) => kind !== "log");
+    const every = this.#keys.get(`inbox ${allInboxes}`);
+    const others = all.filter((watched) => watched.kind !== "log" && watched !== every);
+    if (every) {
+      const [row] = await database.readOnce<[string]>(newestStatement, []);
+      this.#found(every, Number(row?.[0] ?? 0));
+    }
     if (logs.length > 0) {
       const ids = logs.map(({ id }) => id);
       const rows = await database.readOnce<[place: number, last: number]>(logsStatement, [ids]);
