@@ -8,7 +8,11 @@ import { serving } from "./support/program.ts";
 
 const directory = mkdtempSync(join(tmpdir(), "rivulet-poison-"));
 beforeAll(() => buildPage());
-afterAll(() => rmSync(directory, { recursive: true, force: true }));
+const ends: (() => void)[] = [];
+afterAll(() => {
+  for (const end of ends) end();
+  rmSync(directory, { recursive: true, force: true });
+});
 
 const config = resolve("test/cli/support/poison.config.ts");
 
@@ -20,9 +24,9 @@ it.concurrent.each([
 ])(
   "a tool that %s every process ends its task as poison, and nothing else",
   async (_, name, trace) => {
-    const server = await serving(directory, ["--config", config], {
-      NODE_OPTIONS: "--max-old-space-size=96",
-    });
+    const variables = { NODE_OPTIONS: "--max-old-space-size=96" };
+    const atEnd = (end: () => void) => void ends.push(end);
+    const server = await serving(directory, ["--config", config], variables, atEnd);
     const worker = connect(server.url, { token: server.token }).agent("worker");
     const guilty = worker.run(name, { sessionId: "guilty" });
     const innocent = ["a", "b"].map((sessionId) => worker.run("walk", { sessionId }));

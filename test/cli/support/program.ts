@@ -48,11 +48,15 @@ function environment(): Record<string, string> {
   return { PATH, HOME, NODE_COMPILE_CACHE };
 }
 
-/** Starts a server from the command line, in a new folder of the directory; it ends with the test. */
+/**
+ * Starts a server from the command line, in a new folder of the directory; it ends with the test. Tests that run at the
+ * same time pass their own `atEnd`: vitest does not know which of them calls.
+ */
 export async function serving(
   directory: string,
   args: readonly string[],
   variables: Readonly<Record<string, string>> = {},
+  atEnd: (end: () => void) => void = onTestFinished,
 ) {
   const child = spawn(
     process.execPath,
@@ -63,7 +67,7 @@ export async function serving(
       stdio: ["ignore", "pipe", "pipe"],
     },
   );
-  onTestFinished(() => void child.kill("SIGKILL"));
+  atEnd(() => void child.kill("SIGKILL"));
   let output = "";
   let isOver = false;
   let changed = Promise.withResolvers<void>();

@@ -99,7 +99,9 @@ describe.skipIf(!hasPostgres())("retention on PostgreSQL", () => {
       await run(9);
       await new Promise((resolve) => setTimeout(resolve, 200));
     }
-    expect((await partitions()).sort()).toEqual(["batches_2", "batches_default"]);
+    await expect
+      .poll(async () => (await partitions()).sort(), { timeout: 20_000 })
+      .toEqual(["batches_2", "batches_default"]);
     await expect(store.read("task_1", -1, 10)).rejects.toMatchObject({ code: "cursor_expired" });
     expect(await store.snapshot("task_1")).toMatchObject({ through: 2 });
     await admin.query(`ALTER TABLE ${schema}.logs ALTER no RESTART WITH 32768`);
