@@ -27,7 +27,7 @@ export type TaskSource = Run<unknown> | TaskStore;
 
 const ids = createIds();
 
-/** What all components that show a run share: its store, and so its connection, and its approvals as last selected. */
+/** The state that all components of a run share: its store with one connection, and its last selected approvals. */
 interface Shared {
   readonly store: TaskStore;
   approvals?: { readonly key: string; readonly list: readonly Approval[] };

@@ -127,7 +127,7 @@ export interface Store {
   close(): Promise<void>;
 }
 
-/** What a process can run. What a conversation does not name fits every process. */
+/** The conversations that a process can run. A conversation without a version or a place fits every process. */
 export interface Claim {
   /** The agents; one without a version runs the conversations that name none. */
   readonly agents: readonly { readonly agentId: string; readonly version?: string }[];

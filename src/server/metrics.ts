@@ -13,7 +13,7 @@ interface Metric {
   readonly values: readonly (readonly [labels: string, value: number])[];
 }
 
-/** What the process measures for `/metrics`. */
+/** The measurements of the process for `/metrics`. */
 export class Metrics {
   readonly #flushes: Pick<FlushQueue, "written" | "unwritten" | "windowMs" | "isOverloaded">;
   /** Measures from the first call on, because it wakes an idle process. */

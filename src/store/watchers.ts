@@ -27,7 +27,7 @@ export const allInboxes = "*";
 interface Watcher {
   readonly wake: (committed?: CommittedEvents) => void;
   due: boolean;
-  /** What it is woken with; undefined while it is due: it must read. */
+  /** The events for its next wake; undefined while it is due: it must read. */
   committed: CommittedEvents | undefined;
   stopped: boolean;
 }

@@ -21,7 +21,7 @@ export interface RunIds {
 
 type Body = { readonly type: `${EventType}`; readonly [field: string]: unknown };
 
-/** What is open in the run of the client, and how it is closed. */
+/** An open part of the client's run, and the events that close it. */
 interface Open {
   readonly taskId: string;
   readonly closes: readonly Body[];

@@ -91,7 +91,7 @@ export function withDecision<M extends { readonly parts: readonly unknown[] }>(
   return messages.map((message) => ({ ...message, parts: message.parts.map(decided) }));
 }
 
-/** What a person says to an approval. */
+/** A person's decision about an approval. */
 export type ApprovalDecision =
   | { readonly decision: "approve" }
   | { readonly decision: "deny"; readonly reason?: string }

@@ -360,7 +360,7 @@ export class ResponseEvents {
     return true;
   }
 
-  /** What the client has to decide or to run, at any depth. */
+  /** Shows an approval, or a call that the client runs, at any depth. */
   #asked(approval: ApprovalRequested | ApprovalState): readonly Event[] {
     const { approval_id, kind, call_id = "", name = kind, arguments: input = "{}" } = approval;
     if (kind !== "external") {

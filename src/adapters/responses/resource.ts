@@ -5,7 +5,7 @@ import type {
 import type { TaskRecord } from "../../contract/index.ts";
 import type { Task, Usage } from "../../protocol/index.ts";
 
-/** What a request said that a response repeats. */
+/** The settings of a request that its response repeats. */
 export interface Settings {
   readonly model: string;
   readonly instructions?: string;

@@ -40,7 +40,7 @@ export interface FlushQueueOptions {
 export class FlushQueue {
   /** How many events are not durable yet. */
   unwritten = 0;
-  /** What was written since the process started; `events` counts those that were merged. */
+  /** Totals since the process started; `events` counts merged events too. */
   readonly written = { events: 0, steps: 0, commits: 0, commitMs: 0, errors: 0 };
   readonly #isDurable: boolean;
   readonly #clock: Pick<Clock, "now" | "sleep">;

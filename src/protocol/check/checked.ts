@@ -99,7 +99,7 @@ export function newCheck(options: CheckOptions) {
   };
 }
 
-/** What the rules need of a task besides its fold. */
+/** The facts about a task that the rules need besides its fold. */
 export interface CheckedTask {
   readonly id: string;
   readonly node: TaskNode;

@@ -3,7 +3,7 @@ import type { TaskStatus } from "../../protocol/index.ts";
 import { conflict, fenced } from "../store-error.ts";
 import { agentBusy, assertIdle } from "../task-queue.ts";
 
-/** What an error of the database or of its connection means for the statement. */
+/** The meaning of an error of the database or its connection for the statement. */
 export type Failure =
   /** A rule of the store refused the write. */
   | "refused"
@@ -98,7 +98,7 @@ export function isPassing(failure: Failure): boolean {
   return ["again", "unknown", "waiting", "standby"].includes(failure);
 }
 
-/** What a function of the schema says about a refusal. */
+/** The details of a refusal by a function of the schema. */
 export interface Refusal {
   /** The places of all commits whose lease no longer holds. */
   readonly late?: readonly number[];

@@ -1,6 +1,6 @@
 import type { EncodedCommit } from "./commit-encoding.ts";
 
-/** What the owner of a conversation knows about one of its logs. */
+/** The facts about a log that the owner of its conversation keeps. */
 export interface KnownLog {
   readonly number: number;
   /** The number of the last event. */

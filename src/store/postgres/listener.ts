@@ -8,7 +8,7 @@ const echoMs = 2_000;
 const pingMs = 10_000;
 const [shortestPauseMs, longestPauseMs] = [100, 60_000];
 
-/** What a listener tells the store. */
+/** The callbacks of a listener. */
 export interface ListenerEvents {
   /** A message has come. */
   message(text: string): void;

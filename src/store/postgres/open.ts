@@ -5,7 +5,7 @@ import { migrate } from "./migrate.ts";
 import { isPlainRemote, type Settings } from "./options.ts";
 import { runOn } from "./pg-connection.ts";
 
-/** What tells one server from another. */
+/** The identity of a server. */
 export interface Identity {
   /** Created with the data of the server, and the same on its replicas. */
   readonly system: string;

@@ -56,7 +56,7 @@ function configOf(pg: Pg, settings: Settings, url: string): ClientConfig {
   };
 }
 
-/** What the URL says about encryption would replace the certificates. */
+/** The encryption options of the URL would replace the certificates. */
 function withoutSslMode(url: string): string {
   const changed = new URL(url);
   changed.searchParams.delete("sslmode");

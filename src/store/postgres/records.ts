@@ -71,7 +71,7 @@ function tasksQuery(query: TaskQuery): Query {
 
 type EnqueuedRow = [stored: string, isNew: boolean, revision: number | null];
 
-/** What `enqueue` returns, with the number of changes of its conversation. */
+/** The result of `enqueue`, with the number of changes of its conversation. */
 interface Enqueued {
   readonly stored: TaskRecord;
   /** Whether watchers must be woken. */

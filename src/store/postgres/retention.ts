@@ -47,7 +47,7 @@ const leftOverStatement = {
     ORDER BY no LIMIT $2`,
 };
 
-/** What the trimmer needs from the store. */
+/** The functions of the store that the trimmer needs. */
 export interface TrimmedStore extends Pick<Store, "read" | "snapshot" | "last"> {
   /** Whether a reader in this process follows a log. */
   isRead(log: string): boolean;
