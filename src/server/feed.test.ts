@@ -19,9 +19,17 @@ async function world(length: number, text = "x") {
   let reads = 0;
   /** The largest read, and the most reads in one turn of the event loop. */
   const most = { bytes: 0, inTurn: 0 };
+  /** With `until`, the store is written by another process: it wakes without events, and its last number waits. */
+  const held: { until?: Promise<void> } = {};
   let inTurn = 0;
   const counted = {
     ...store,
+    async last(...args: Parameters<typeof store.last>) {
+      await held.until;
+      return store.last(...args);
+    },
+    watch: (...[on, wake]: Parameters<typeof store.watch>) =>
+      store.watch(on, (committed) => wake(held.until ? undefined : committed)),
     async read(...args: Parameters<typeof store.read>) {
       reads += 1;
       inTurn += 1;
@@ -36,7 +44,7 @@ async function world(length: number, text = "x") {
     await store.release(lease);
     await store.deleteSession("sess_1");
   };
-  return { feeds: new Feeds(counted), append, end, reads: () => reads, most };
+  return { feeds: new Feeds(counted), append, end, reads: () => reads, most, held };
 }
 
 /** Lets the feed read what was written. */
@@ -48,7 +56,8 @@ it("reads and encodes new events once for all live readers", async () => {
   const { feeds, append, reads } = await world(0);
   const feed = await feeds.use("task_1");
   const got: Batch[][] = Array.from({ length: 50 }, () => []);
-  for (const batches of got) feed.join({ push: (batch) => batch && batches.push(batch) });
+  for (const batches of got)
+    feed.join({ push: (batch) => batch && batches.push(batch), readAgain() {} });
   await append(3);
   await settle();
   const [first = []] = got;
@@ -115,7 +124,7 @@ it("tells a reader that is not at the head that its log was deleted", async () =
 it("gives a reader that lags the rest of a recent batch", async () => {
   const { feeds, append } = await world(0);
   const feed = await feeds.use("task_1");
-  feed.join({ push: () => {} });
+  feed.join({ push() {}, readAgain() {} });
   await append(4);
   await settle();
   const rest = await feed.next(1);
@@ -126,6 +135,21 @@ it("gives a reader that lags the rest of a recent batch", async () => {
       .toString()
       .match(/^id: \d+/gm),
   ).toEqual(["id: 2", "id: 3"]);
+});
+
+it("makes a reader read that joins while the head moves past events without readers", async () => {
+  const { feeds, append, held } = await world(0);
+  const feed = await feeds.use("task_1");
+  let release = () => {};
+  held.until = new Promise((resolve) => (release = resolve));
+  await append(1);
+  await settle();
+  const after = feed.last;
+  let calls = 0;
+  feed.join({ push() {}, readAgain: () => (calls += 1) });
+  release();
+  await settle();
+  expect([after, feed.last, calls]).toEqual([-1, 0, 1]);
 });
 
 it("keeps one feed per log while a reader uses it", async () => {

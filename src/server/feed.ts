@@ -10,6 +10,8 @@ const pageSize = 512;
 export interface LiveReader {
   /** Called with each new batch, in order, and with undefined when the log is lost. */
   push(batch: Batch | undefined): void;
+  /** Called when the head of the log has moved past events that the reader did not get. */
+  readAgain(): void;
 }
 
 /** The one reader of a log in this process: it takes and encodes each event once and hands it to all followers. */
@@ -139,7 +141,10 @@ export class LogFeed {
     await this.#opened;
     while (this.#tail.mustRead) {
       // Without live readers the events may never be read, so only their number matters.
-      if (this.#live.size === 0 && (await this.#tail.skip())) continue;
+      if (this.#live.size === 0 && (await this.#tail.skip())) {
+        for (const joined of this.#live) joined.readAgain();
+        continue;
+      }
       const after = this.last;
       const page = await this.#tail.read(pageSize, pageBytes);
       if (page.frames.length > 0) {

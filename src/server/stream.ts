@@ -265,8 +265,7 @@ export class Follower implements LiveReader, OpenStream {
     const isLarge = batch !== undefined && batch.bytes().length > maxBufferBytes;
     if (!this.#isLive || batch === undefined || !isNext || isLarge) {
       if (batch === undefined) this.#leave();
-      this.#isLive = false;
-      this.#wake();
+      this.readAgain();
       return;
     }
     this.#send(batch);
@@ -274,7 +273,10 @@ export class Follower implements LiveReader, OpenStream {
       this.#close("slow_consumer");
       return;
     }
-    if (!batch.changesStatus) return;
+    if (batch.changesStatus) this.readAgain();
+  }
+
+  readAgain(): void {
     this.#isLive = false;
     this.#wake();
   }
