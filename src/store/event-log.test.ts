@@ -27,4 +27,14 @@ describe("an event log", () => {
     appendEvents(log, eventsOf(1));
     expect(numbersIn(readEvents(log, 1_099, 10))).toEqual([1_100]);
   });
+
+  it("packs a segment only if most of its events are deltas", () => {
+    const log = createEventLog("s");
+    const others = (count: number) =>
+      Array.from({ length: count }, () => ({ type: "task.completed" }) as TaskEvent);
+    appendEvents(log, [...eventsOf(48), ...others(16)]);
+    appendEvents(log, [...eventsOf(47), ...others(17)]);
+    expect(log.segments.map(Array.isArray)).toEqual([false, true]);
+    expect(numbersIn(readEvents(log, -1, 128))).toEqual([...Array(128).keys()]);
+  });
 });

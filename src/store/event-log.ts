@@ -1,7 +1,7 @@
 import type { LogSnapshot } from "../contract/index.ts";
 import type { TaskEvent, TaskSnapshot } from "../protocol/index.ts";
 import { sizeOfEvent } from "./event-size.ts";
-import { PackedEvents } from "./packed-events.ts";
+import { isDelta, PackedEvents } from "./packed-events.ts";
 import { type Group, type PackedSnapshots, unpack } from "./packed-snapshots.ts";
 
 /** One log in memory. */
@@ -21,10 +21,12 @@ export interface EventLog {
   packedAt: number;
 }
 
-/** Full segments are packed, except those that were trimmed before. */
+/** Full segments of mostly deltas are packed, except those that were trimmed before. */
 type Segment = TaskEvent[] | PackedEvents;
 
 const segmentSize = 64;
+/** How many deltas a segment has at least when packing it saves more memory than the time is worth. */
+const packedDeltas = 48;
 const emptySegment: TaskEvent[] = [];
 /** Of every log without events, because most logs in a store have ended; never written. */
 const noSegments: Segment[] = [];
@@ -68,13 +70,19 @@ export function appendEvents(log: EventLog, events: readonly TaskEvent[]): void 
     (segment as TaskEvent[]).push(event);
     log.bytes += sizeOfEvent(event);
     log.length += 1;
-    // A trimmed event has no content to pack.
-    if (segment.length === segmentSize && log.trimmedThrough < log.length - segmentSize)
-      log.segments[log.segments.length - 1] = new PackedEvents(
-        segment as TaskEvent[],
-        log.length - segmentSize,
-      );
+    if (segment.length === segmentSize) packLast(log, segment as TaskEvent[]);
   }
+}
+
+/** Packs the last segment, which is full, if that saves memory. */
+function packLast(log: EventLog, segment: readonly TaskEvent[]): void {
+  const first = log.length - segmentSize;
+  // A trimmed event has no content to pack.
+  if (log.trimmedThrough >= first) return;
+  let deltas = 0;
+  for (const event of segment) if (isDelta(event)) deltas += 1;
+  if (deltas < packedDeltas) return;
+  log.segments[log.segments.length - 1] = new PackedEvents(segment, first);
 }
 
 /** The segment of an event and its index there. */

@@ -65,12 +65,15 @@ export class PackedEvents {
   }
 
   #placeOf(event: TaskEvent): number {
-    const known = isDelta(event) ? this.#shared.findIndex((one) => isSameBlock(one, event)) : -1;
-    return known < 0 ? this.#shared.push(event) - 1 : known;
+    const index = isDelta(event)
+      ? this.#shared.findLastIndex((shared) => isSameBlock(shared, event))
+      : -1;
+    return index < 0 ? this.#shared.push(event) - 1 : index;
   }
 }
 
-function isDelta(event: TaskEvent): event is Delta {
+/** Whether an event adds text to a block. */
+export function isDelta(event: TaskEvent): event is Delta {
   return "delta" in event && typeof event.delta === "string";
 }
 
