@@ -228,16 +228,7 @@ export function readArguments(args: readonly string[], columns = 100): Arguments
     },
   });
   const allowed = new Set<string>([...commands[command].flags, "help", "version"]);
-  for (const token of tokens) {
-    if (token.kind !== "option") continue;
-    const name = token.name.replace(/^no-/, "");
-    if (!allowed.has(name)) throw unknownFlag(command, token.rawName, allowed);
-    const value = flagHelp[name as keyof Flags]?.value;
-    if (value !== undefined && token.value === undefined)
-      throw usageError(`${token.rawName} needs a value.`, `Write ${token.rawName} <${value}>.`);
-    if (value === undefined && token.value !== undefined)
-      throw usageError(`${token.rawName} takes no value.`, `Write ${token.rawName}.`);
-  }
+  for (const token of tokens) if (token.kind === "option") assertFlag(command, token, allowed);
   const { help, version: _, ...flags } = values as Flags & { help?: boolean; version?: boolean };
   if (help)
     return {
@@ -253,6 +244,20 @@ export function readArguments(args: readonly string[], columns = 100): Arguments
       "Put text with spaces in quotes.",
     );
   return { command, operands: positionals, flags };
+}
+
+function assertFlag(
+  command: CommandName,
+  { name, rawName, value: given }: { name: string; rawName: string; value?: string | undefined },
+  allowed: ReadonlySet<string>,
+): void {
+  const flag = name.replace(/^no-/, "");
+  if (!allowed.has(flag)) throw unknownFlag(command, rawName, allowed);
+  const value = flagHelp[flag as keyof Flags]?.value;
+  if (value !== undefined && given === undefined)
+    throw usageError(`${rawName} needs a value.`, `Write ${rawName} <${value}>.`);
+  if (value === undefined && given !== undefined)
+    throw usageError(`${rawName} takes no value.`, `Write ${rawName}.`);
 }
 
 /** The help of a command, or of the program, in lines of at most `columns` characters. */

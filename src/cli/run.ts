@@ -30,23 +30,38 @@ export async function runOnce({ operands, flags }: Arguments, console: Console):
   const sessionId = flags.session ?? newSessionId();
   const isPlain = !console.isTerminal || flags.json || flags.quiet || flags.yes;
   const resume = (id: string) => resumeCommand(flags, console.env, id);
-  if (!isPlain) {
-    const backend = localBackend(project, agent);
-    try {
-      const { modelLines } = project;
-      return await chatOnce(question, { console, backend, sessionId, resume, modelLines });
-    } finally {
-      await backend.close();
-    }
+  const backend = localBackend(project, agent);
+  const { modelLines } = project;
+  try {
+    return isPlain
+      ? await runPlain(question, { agent, console, flags, sessionId, resume, modelLines })
+      : await chatOnce(question, { console, backend, sessionId, resume, modelLines });
+  } finally {
+    await backend.close();
   }
+}
+
+interface PlainRun {
+  readonly agent: Agent;
+  readonly console: Console;
+  readonly flags: Arguments["flags"];
+  readonly sessionId: string;
+  readonly resume: (sessionId: string) => string;
+  readonly modelLines: readonly string[];
+}
+
+/** Runs a task without a live screen, for scripts and pipes. */
+async function runPlain(
+  question: string,
+  { agent, console, flags, sessionId, resume, modelLines }: PlainRun,
+): Promise<number> {
   const { json = false, quiet = false, yes = false } = flags;
   const note = json || quiet ? console.note : console.print;
-  for (const line of [...project.modelLines, `question  ${question}`, ""]) if (!quiet) note(line);
+  for (const line of [...modelLines, `question  ${question}`, ""]) if (!quiet) note(line);
   const view = createPlainView(json || quiet ? () => {} : console.print, {
     ...(json && { onEvent: (event) => console.print(JSON.stringify(event)) }),
   });
   const signal = cancelSignal(console);
-  const backend = localBackend(project, agent);
   try {
     const reply = await ask(agent, question, {
       sessionId,
@@ -65,8 +80,6 @@ export async function runOnce({ operands, flags }: Arguments, console: Console):
   } catch (error) {
     if (json && rootTask(view.tree)?.error) return exitCodes.failed; // the last event has the error
     throw error;
-  } finally {
-    await backend.close();
   }
 }
 

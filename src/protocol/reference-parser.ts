@@ -237,6 +237,12 @@ export class ReferenceParser {
       this.#isQuoted = true;
       return true;
     }
+    return this.#beginContent(character);
+  }
+
+  /** Begins what follows a line's prefix; false leaves the character to the phase that it begins. */
+  #beginContent(character: string): boolean {
+    const fence = this.#fence;
     if (fence) {
       const mayClose = character === fence.character && this.#column <= fence.column + 3;
       if (mayClose) this.#beginRun("closing", character);

@@ -136,10 +136,20 @@ export function memoryStore(given: MemoryStoreOptions = {}): Store {
   /** Throws unless the whole commit can be written; changes nothing. */
   function assertWritable(commit: Commit): void {
     if (leases.losses(commit.lease) === undefined) throw fenced(commit.lease.sessionId);
-    const { tasks: records = none, appends = none, taken: ids = none } = commit;
+    assertRecords(commit);
+    assertCanBegin(commit, states);
+    const writer = logs.get(commit.log)?.sessionId;
+    if (commit.events?.length && writer !== undefined && writer !== commit.lease.sessionId) {
+      throw conflict(`Log ${commit.log} belongs to conversation ${writer}.`);
+    }
+    assertAppends(commit);
+    assertTaken(commit);
+  }
+
+  function assertRecords({ tasks: records = none, begins }: Commit): void {
     const changed = records.length > 1 ? new Map<string, TaskRecord>() : undefined;
     for (const record of records) {
-      if (record.taskId === commit.begins) {
+      if (record.taskId === begins) {
         assertSameUser(record, sessions.get(record.sessionId)?.task);
       }
       const old = changed?.get(record.taskId) ?? tasks.get(record.taskId);
@@ -148,11 +158,9 @@ export function memoryStore(given: MemoryStoreOptions = {}): Store {
       }
       changed?.set(record.taskId, record);
     }
-    assertCanBegin(commit, states);
-    const writer = logs.get(commit.log)?.sessionId;
-    if (commit.events?.length && writer !== undefined && writer !== commit.lease.sessionId) {
-      throw conflict(`Log ${commit.log} belongs to conversation ${writer}.`);
-    }
+  }
+
+  function assertAppends({ appends = none }: Commit): void {
     const lengths = appends.length > 1 ? new Map<string, number>() : undefined;
     for (const { sessionId, at, messages } of appends) {
       const length = lengths?.get(sessionId) ?? sessions.get(sessionId)?.messages.length ?? 0;
@@ -161,10 +169,13 @@ export function memoryStore(given: MemoryStoreOptions = {}): Store {
       }
       lengths?.set(sessionId, length + messages.length);
     }
+  }
+
+  function assertTaken({ taken: ids = none, posts = none }: Commit): void {
     const taken = ids.length > 1 ? new Set<string>() : undefined;
     for (const id of ids) {
       const exists = inbox.get(id) !== undefined;
-      const isFree = exists ? inbox.untaken(id) : commit.posts?.some((post) => post.id === id);
+      const isFree = exists ? inbox.untaken(id) : posts.some((post) => post.id === id);
       if (!isFree || taken?.has(id)) {
         const isTaken = exists || taken?.has(id);
         throw conflict(`Post ${id} ${isTaken ? "is already taken" : "does not exist"}.`);

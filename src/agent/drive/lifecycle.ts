@@ -89,9 +89,7 @@ export async function openTask(open: OpenTask): Promise<TaskRun> {
   // A fold reads the whole log, which the children of a long task share.
   const { task: folded, used } = isNew || isAnnounced ? emptyFold : await foldTask(store, record);
   const trace = await openTrace(settings, record, parent?.trace);
-  const isEmpty = isNew && record.depth > 0;
-  const read = isEmpty ? emptyTranscript() : await transcriptOf(store, settings, record);
-  const { transcript, pool } = await continued(store, settings, record, read);
+  const { transcript, pool } = await openTranscript(open, settings);
   // The log may have more than the last commit.
   state.usage = folded?.usage ?? noUsage;
   state.cost = folded?.cost;
@@ -206,6 +204,15 @@ export async function loadTranscript(task: TaskRun): Promise<void> {
   const { pool, transcript: read } = await continued(store, settings, record, shared);
   Object.assign(transcript, read, { view: undefined });
   output.pool = pool;
+}
+
+/** The transcript of a task to open; that of a new child is empty. */
+async function openTranscript(open: OpenTask, settings: AgentSettings) {
+  const { store } = open.conversation;
+  const { record } = open.state;
+  const isEmpty = open.isNew && record.depth > 0;
+  const read = isEmpty ? emptyTranscript() : await transcriptOf(store, settings, record);
+  return continued(store, settings, record, read);
 }
 
 /** A transcript with its next step, and the references in it. */

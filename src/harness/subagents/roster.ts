@@ -273,7 +273,6 @@ async function declaredAgent(harness: Harness, declaration: LocalSubagent): Prom
   const { tools, toolkit = new Toolkit(tools && { tools }), subagentRoots = [] } = options;
   const { name, displayName = name, description, maxIters, budget, permissions } = declaration;
   const { workspace: definition = "", subagents, leaf = subagents === undefined } = declaration;
-  const { compaction } = declaration;
   // A declaration in code may name any absolute path; the loader checks those in files.
   const roots = [...subagentRoots, ...(isAbsolute(definition) ? [definition] : [])];
   const placed = workspace && (await placeSubagent(declaration, workspace.files, { roots }));
@@ -299,15 +298,12 @@ async function declaredAgent(harness: Harness, declaration: LocalSubagent): Prom
     name: displayName,
     agentId: name,
     description,
-    model: declaration.model ?? options.model,
-    models: declaration.model === undefined ? options.models : undefined,
-    modelOptions: declaration.model === undefined ? options.modelOptions : undefined,
+    ...modelOf(declaration, options),
     systemPrompt: joinSections(placed?.systemPrompt ?? declaration.systemPrompt, subagentContext),
     ...(placed && {
       filesystem: files,
       contextFiles: withoutPersona(options.contextFiles),
     }),
-    compaction: compaction ?? (declaration.model === undefined ? options.compaction : undefined),
     eviction: declaration.eviction ?? options.eviction,
     maxIters,
     budget,
@@ -316,6 +312,13 @@ async function declaredAgent(harness: Harness, declaration: LocalSubagent): Prom
     // The parent's model can write to its workspace and must not declare agents there.
     subagentFiles: false,
   });
+}
+
+/** The model of a declaration, or the parent's with the options that are made for it. */
+function modelOf({ model, compaction }: LocalSubagent, options: HarnessAgentOptions) {
+  if (model !== undefined) return { model, compaction };
+  const { model: inherited, models, modelOptions } = options;
+  return { model: inherited, models, modelOptions, compaction: compaction ?? options.compaction };
 }
 
 /** The options that every child has, whatever its declaration says. */

@@ -34,16 +34,27 @@ export function checkChild(
     report(check, "child", `${event.type} on ${show(id)}, which ${state}`);
     return;
   }
-  const child = check.tasks.get(id);
   if (event.type === "task.child.promoted") {
     link.mode = "background";
-    if (event.reason !== "sync_timeout")
-      report(check, "reason", `${show(event.reason)} is not a reason to promote a child`);
-    if (child && hasEnded(child)) report(check, "child", `${show(id)} is promoted after its end`);
-    if (child !== undefined) child.mode = "background";
-    return;
+    checkPromoted(check, event);
+  } else {
+    link.finished = true;
+    checkFinished(check, event);
   }
-  link.finished = true;
+}
+
+function checkPromoted(check: Check, { child_task_id: id, reason }: ChildPromoted): void {
+  if (reason !== "sync_timeout")
+    report(check, "reason", `${show(reason)} is not a reason to promote a child`);
+  const child = check.tasks.get(id);
+  if (child === undefined) return;
+  if (hasEnded(child)) report(check, "child", `${show(id)} is promoted after its end`);
+  child.mode = "background";
+}
+
+function checkFinished(check: Check, event: ChildFinished): void {
+  const { child_task_id: id } = event;
+  const child = check.tasks.get(id);
   if (child === undefined ? !check.lenient : !hasEnded(child)) {
     report(check, "child", `${show(id)} has not ended`);
   } else if (child !== undefined && child.node.status !== event.status) {

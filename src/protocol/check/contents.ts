@@ -1,4 +1,5 @@
 import type {
+  ImageDelta,
   LogEvent,
   OutputItemDiscarded,
   ReferenceAdded,
@@ -83,13 +84,7 @@ function checkDelta(check: Check, { event, item, name, at, parts, part, isOpen }
     report(check, "I4", `${what} is ${isOpen ? `a ${kind}` : "already done"}`);
     return;
   }
-  if (event.type === "task.image.delta") {
-    const { partial_image_index: index } = event;
-    const last = part?.partial_image_index ?? -1;
-    if (index <= last)
-      report(check, "I9", `partial_image_index ${index} does not come after ${last}`);
-    if (event.item.image_url.url === "") report(check, "I9", "the preview has no url");
-  }
+  if (event.type === "task.image.delta") checkPreview(check, event, part);
   const before = check.streamed.get(grownBy(item, name, part));
   if (startsInHalf(delta) && (before ?? endsInHalf(part?.text ?? "")))
     report(check, "surrogate", "the delta begins in the middle of a character");
@@ -97,6 +92,14 @@ function checkDelta(check: Check, { event, item, name, at, parts, part, isOpen }
   const isSplit = endsInHalf(delta);
   if (delta !== "" && before !== isSplit)
     check.streamed.set(grownBy(item, name, partsOf(item, name)[at]), isSplit);
+}
+
+function checkPreview(check: Check, event: ImageDelta, part: AnyBlock | undefined): void {
+  const { partial_image_index: index, item } = event;
+  const last = part?.partial_image_index ?? -1;
+  if (index <= last)
+    report(check, "I9", `partial_image_index ${index} does not come after ${last}`);
+  if (item.image_url.url === "") report(check, "I9", "the preview has no url");
 }
 
 function checkOpened(check: Check, { event, item, name, at, parts, part, isOpen }: Change): void {
@@ -126,18 +129,29 @@ function checkClosed(check: Check, task: CheckedTask, change: Change): void {
   }
   if (at > parts.length) report(check, "I2", `index ${at}, but ${parts.length} is next`);
   else {
-    if (part && !isOpen) {
-      report(check, "A5", `the part at ${at} is already done`);
-      forget(item, name, at);
-    } else if (part && kindOf(part.type) !== kind) {
-      report(check, "I4", `the part at ${at} is a ${kindOf(part.type)}, not a ${kind}`);
-    } else if (part && check.streamed.has(grownBy(item, name, part)) && valueIn(part) !== value) {
-      report(check, "I5", `the deltas make ${show(valueIn(part))}, done says ${show(value)}`);
-    }
+    if (part) checkSame(check, change, part, kind, value);
     if (part && block && isOpen) checkNames(check, at, part, block, item.type);
     foldInto(check, event);
   }
   if (block) checkAnnotations(check, task, block, part?.annotations);
+}
+
+/** A part closes once, as what it opened as, with the text that its deltas make. */
+function checkSame(
+  check: Check,
+  { item, name, at, isOpen }: Change,
+  part: AnyBlock,
+  kind: string,
+  value: string,
+): void {
+  if (!isOpen) {
+    report(check, "A5", `the part at ${at} is already done`);
+    forget(item, name, at);
+  } else if (kindOf(part.type) !== kind) {
+    report(check, "I4", `the part at ${at} is a ${kindOf(part.type)}, not a ${kind}`);
+  } else if (check.streamed.has(grownBy(item, name, part)) && valueIn(part) !== value) {
+    report(check, "I5", `the deltas make ${show(valueIn(part))}, done says ${show(value)}`);
+  }
 }
 
 /** A part keeps its id and its number. */

@@ -77,6 +77,21 @@ export function checkSource(check: Check, task: CheckedTask, event: Frame): void
   }
   if (readerOf(sourceRef)(source, {}) === undefined) return; // The rule `shape` has reported it.
   const sent = source as SourceRef;
+  checkSourceFields(check, task, event, sent);
+  if (node.source === undefined) {
+    node.source = sent;
+    checkParentSource(check, task, sent);
+    return;
+  }
+  for (const [name, before] of Object.entries(node.source)) {
+    const now: unknown = sent[name as keyof SourceRef] ?? before;
+    if (now !== before)
+      report(check, "L6", `source.${name} ${show(now)} was ${show(before)} before`);
+  }
+}
+
+/** The fields of a source agree with each other and with its event. */
+function checkSourceFields(check: Check, task: CheckedTask, event: Frame, sent: SourceRef): void {
   const { agentId, depth, path, taskId } = sent;
   const segments = path.split("/");
   if (depth !== segments.length - 1)
@@ -90,16 +105,6 @@ export function checkSource(check: Check, task: CheckedTask, event: Frame): void
       if (sent[name] === undefined)
         report(check, "I15", `the source of task.created has no ${name}`);
     }
-  }
-  if (node.source === undefined) {
-    node.source = sent;
-    checkParentSource(check, task, sent);
-    return;
-  }
-  for (const [name, before] of Object.entries(node.source)) {
-    const now: unknown = sent[name as keyof SourceRef] ?? before;
-    if (now !== before)
-      report(check, "L6", `source.${name} ${show(now)} was ${show(before)} before`);
   }
 }
 

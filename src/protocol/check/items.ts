@@ -58,27 +58,42 @@ export function checkItem(check: Check, task: CheckedTask, event: ItemEvent): vo
   }
   const id = event.type === "task.output_item.done" ? event.item.id : event.item_id;
   if (id !== item.id) report(check, "I3", `the item at ${at} is ${show(item.id)}, not ${show(id)}`);
-  const isDiscarded = item.type === "discarded";
   if (event.type === "task.output_item.discarded") {
-    if (isDiscarded) report(check, "I4", `${show(item.id)} was already discarded`);
-    checkOutlived(check, item);
-    // A discarded call may be sent again, with the same call id.
-    const { type, call_id: callId = "" } = item;
-    if (type === "tool_call") check.callIds.delete(callId);
-    const kept = type === "tool_call" ? task.calls : task.results;
-    if (kept.get(callId) === at) kept.delete(callId);
-    foldInto(check, { ...event, item_id: item.id });
+    checkDiscarded(check, task, item, event);
     return;
   }
   if (item.status !== "in_progress") {
-    const state = isDiscarded ? "discarded" : "done";
+    const state = item.type === "discarded" ? "discarded" : "done";
     report(check, "I4", `${event.type} on ${show(item.id)}, which is ${state}`);
     return;
   }
-  if (event.type === "task.output_item.done") {
-    checkItemDone(check, task, item, event);
-    return;
-  }
+  if (event.type === "task.output_item.done") checkItemDone(check, task, item, event);
+  else checkContents(check, task, item, event);
+}
+
+function checkDiscarded(
+  check: Check,
+  task: CheckedTask,
+  item: AnyItem,
+  event: OutputItemDiscarded,
+): void {
+  if (item.type === "discarded") report(check, "I4", `${show(item.id)} was already discarded`);
+  checkOutlived(check, item);
+  // A discarded call may be sent again, with the same call id.
+  const { type, call_id: callId = "" } = item;
+  if (type === "tool_call") check.callIds.delete(callId);
+  const kept = type === "tool_call" ? task.calls : task.results;
+  if (kept.get(callId) === event.output_index) kept.delete(callId);
+  foldInto(check, { ...event, item_id: item.id });
+}
+
+/** Checks and folds an event of an open item that adds to it. */
+function checkContents(
+  check: Check,
+  task: CheckedTask,
+  item: AnyItem,
+  event: ReferenceAdded | ToolResultProgress | PartEvent,
+): void {
   const types = itemTypes.find(([prefix]) => event.type.startsWith(prefix))?.[1] ?? [];
   if (types.length > 0 && !types.includes(item.type)) {
     report(check, "I3", `${event.type} on ${show(item.id)}, which is a ${show(item.type)}`);
@@ -167,13 +182,9 @@ function checkItemDone(
       report(check, "I3", `${name} of ${show(id)} is ${show(before)}, not ${show(now)}`);
   }
   checkProjection(check, sent);
-  if (!check.options.legacy && (sent.status ?? "in_progress") === "in_progress")
-    report(check, "A23", `an item must close with its final status, got ${show(sent.status)}`);
+  checkFinalStatus(check, item, sent);
   checkOutlived(check, item);
   const isFinished = (sent.status ?? "completed") === "completed";
-  const { error } = sent;
-  if (error ? isFinished : sent.status === "failed")
-    report(check, "L3", `${show(id)} is ${sent.status} with ${error ? "an" : "no"} error`);
   const whole = (name: ListName) =>
     checkWhole(check, name, partsOf(item, name), isFinished, item, sent);
   const hasBlocks = type === "tool_result" || type === "message";
@@ -188,6 +199,14 @@ function checkItemDone(
   }
   foldInto(check, { ...event, item: { ...sent, id, ...pick(item, ...fixed) } } as LogEvent);
   if (hasBlocks) checkBlocks(check, task, item, sent);
+}
+
+function checkFinalStatus(check: Check, { id }: AnyItem, { status, error }: AnyItem): void {
+  if (!check.options.legacy && (status ?? "in_progress") === "in_progress")
+    report(check, "A23", `an item must close with its final status, got ${show(status)}`);
+  const isFinished = (status ?? "completed") === "completed";
+  if (error ? isFinished : status === "failed")
+    report(check, "L3", `${show(id)} is ${status} with ${error ? "an" : "no"} error`);
 }
 
 /** Whether an item holds a child, or may hold one whose start the stream does not have. */

@@ -80,12 +80,22 @@ function contradiction(earlier: Task, later: Task): string | undefined {
   if (changed) return changed;
   if (isTerminal(earlier.status)) return "the end of the task";
   if ((earlier.usage?.total_tokens ?? 0) > (later.usage?.total_tokens ?? 0)) return "usage";
+  return otherItem(earlier, later) ?? otherApproval(earlier, later);
+}
+
+/** An item that is gone, or changed although it was done. */
+function otherItem(earlier: Task, later: Task): string | undefined {
   for (const [at, item] of earlier.output.entries()) {
     const now = later.output[at];
     const isFixed = item.status !== "in_progress" && now?.type !== "discarded";
     const isOther = now?.type !== "discarded" && now?.type !== item.type;
     if (now?.id !== item.id || isOther || (isFixed && !isSame(item, now))) return show(item.id);
   }
+  return undefined;
+}
+
+/** An approval that is gone, or was decided otherwise. */
+function otherApproval(earlier: Task, later: Task): string | undefined {
   const decisions = new Map(later.approvals.map((approval) => [approval.approval_id, approval]));
   for (const { approval_id: id, decision } of earlier.approvals) {
     const now = decisions.get(id);

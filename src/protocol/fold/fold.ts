@@ -106,14 +106,19 @@ function apply(draft: Draft, event: LogEvent, options: FoldOptions): void {
   const task = editTask(draft, event.task_id);
   if (isIndex(event.task_seq)) task.appliedSeq = event.task_seq;
   else if (task.status === "unknown") task.status = "in_progress";
-  const sent = event.source ?? undefined;
-  const isRead = sent === undefined || sent === task.source || isRepeated(sent, task.source);
-  const source = isRead ? sent : (readSource(sent, options) as SourceRef | undefined);
   const isStamped = options.legacy || isIndex(event.created_at);
-  const isFitting = !ended && isStamped && (isRead || source !== undefined);
-  if (isFitting && source !== undefined) task.source ??= source;
+  const isFitting = !ended && isStamped && foldSource(task, event.source ?? undefined, options);
   if (!isFitting || !applyRule(draft, event, options)) draft.ignored++;
   if (isNew || event.type === "task.child.started") chooseRoot(draft, event.task_id);
+}
+
+/** Keeps the first source of a task; returns false if the source does not fit the grammar. */
+function foldSource(task: TaskNode, sent: SourceRef | undefined, options: FoldOptions): boolean {
+  if (sent === undefined || sent === task.source || isRepeated(sent, task.source)) return true;
+  const source = readSource(sent, options) as SourceRef | undefined;
+  if (source === undefined) return false;
+  task.source ??= source;
+  return true;
 }
 
 /** Whether a source is short and in the place of one that was read before. */

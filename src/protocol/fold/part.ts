@@ -1,6 +1,7 @@
 import type {
   LogEvent,
   ReferenceAdded,
+  TextAnnotationAdded,
   ToolCallArgumentsDelta,
   ToolCallArgumentsDone,
   ToolResultProgress,
@@ -66,6 +67,16 @@ export function foldPart(draft: Draft, event: PartEvent, options: FoldOptions): 
     while (parts.length < index) parts.push(omittedBlock);
   }
   item[name] = parts;
+  return changePart(draft, event, parts, index, item.type);
+}
+
+function changePart(
+  draft: Draft,
+  event: PartEvent,
+  parts: Part[],
+  index: number,
+  itemType: string,
+): boolean {
   const part = parts[index];
   const isOpen = part?.status === status;
   switch (event.type) {
@@ -73,37 +84,51 @@ export function foldPart(draft: Draft, event: PartEvent, options: FoldOptions): 
     case "task.reasoning_summary_text.delta":
     case "task.reasoning_text.delta":
       if (part === undefined) {
-        parts.push({ type: isContent ? "reasoning_text" : "text", text: event.delta, status });
+        const type = event.type === "task.reasoning_text.delta" ? "reasoning_text" : "text";
+        parts.push({ type, text: event.delta, status });
         return true;
       }
       if (!isOpen || !isText(part.text)) return false;
       editEntry(draft, parts, index).text = part.text + event.delta;
       return true;
-    case "task.text.annotation.added": {
-      const known = part?.annotations ?? [];
-      if (!isOpen || part.type !== "text" || !Array.isArray(known)) return false;
-      if (event.annotation_index !== known.length) return false;
-      const annotations = editList(draft, known);
-      annotations.push(event.annotation);
-      editEntry(draft, parts, index).annotations = annotations;
-      return true;
-    }
+    case "task.text.annotation.added":
+      return isOpen && annotate(draft, parts, index, event);
     case "task.image.delta": {
       const { partial_image_index } = event;
       if (part !== undefined && (!isOpen || part.type !== "image")) return false;
       if (partial_image_index > (part?.partial_image_index ?? -1)) {
-        parts[index] = { ...normalBlock(event.item, item.type), partial_image_index, status };
+        parts[index] = { ...normalBlock(event.item, itemType), partial_image_index, status };
       }
       return true;
     }
+    case "task.reasoning_text.done":
+      return place(parts, index, { type: "reasoning_text", text: event.text }, false);
+    case "task.reasoning_summary_item.added":
+      return place(parts, index, event.item, true);
+    case "task.reasoning_summary_item.done":
+      return place(parts, index, event.item, false);
+    default: {
+      const block = normalBlock<Part>(event.item, itemType);
+      return place(parts, index, block, event.type.endsWith("added"));
+    }
   }
-  const sent: Part =
-    event.type === "task.reasoning_text.done"
-      ? { type: "reasoning_text", text: event.text }
-      : isBlock
-        ? normalBlock<Part>(event.item, item.type)
-        : (event.item as Part);
-  const opens = event.type.endsWith("added");
+}
+
+/** Adds an annotation to an open part of text, in their order. */
+function annotate(draft: Draft, parts: Part[], index: number, event: TextAnnotationAdded): boolean {
+  const { type, annotations: before = [] } = parts[index] as Part;
+  if (type !== "text" || !Array.isArray(before)) return false;
+  if (event.annotation_index !== before.length) return false;
+  const annotations = editList(draft, before);
+  annotations.push(event.annotation);
+  editEntry(draft, parts, index).annotations = annotations;
+  return true;
+}
+
+/** Opens a part, or replaces an open part with the whole one. */
+function place(parts: Part[], index: number, sent: Part, opens: boolean): boolean {
+  const part = parts[index];
+  const isOpen = part?.status === status;
   if (opens && isOpen) return true;
   if (part !== undefined && (opens || !isOpen)) return false;
   parts[index] = opens ? ownPart({ ...sent, status }) : closed(sent);
