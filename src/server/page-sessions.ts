@@ -25,6 +25,7 @@ export class PageSessions {
   readonly #clock: Pick<Clock, "now">;
   readonly #isSecure: boolean;
   readonly #lifeMs: number;
+  #storeId: string | undefined;
 
   constructor(
     store: Store,
@@ -39,7 +40,8 @@ export class PageSessions {
 
   /** The name of the cookie; two servers on one host have two names. */
   async nameFor(request: Request): Promise<string> {
-    const name = `rivulet_${hashOf(await storeIdOf(this.#store)).slice(0, 8)}`;
+    this.#storeId ??= await storeIdOf(this.#store);
+    const name = `rivulet_${hashOf(this.#storeId).slice(0, 8)}`;
     return this.#isSecureFor(request) ? `__Host-${name}` : name;
   }
 
