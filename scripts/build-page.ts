@@ -40,9 +40,13 @@ async function runVite(): Promise<void> {
   return promise;
 }
 
-if (process.argv[1] && import.meta.url === pathToFileURL(process.argv[1]).href) {
+/** Builds the page if it has changed, and prints that it takes a moment. */
+export async function buildPageWithProgress(): Promise<void> {
   const start = performance.now();
   const onStart = () => console.log("rivulet: building the page (a few seconds, once)");
   if (await buildPage(onStart))
     console.log(`rivulet: built the page in ${((performance.now() - start) / 1000).toFixed(1)} s`);
 }
+
+if (process.argv[1] && import.meta.url === pathToFileURL(process.argv[1]).href)
+  await buildPageWithProgress();

@@ -222,6 +222,7 @@ if (process.argv[1] && import.meta.url === pathToFileURL(process.argv[1]).href) 
   await runExclusively(repository, async () => {
     await installDependencies();
     if (process.argv.includes("--for-checks")) await installDependencies(checks);
+    if (process.argv.includes("--for-postgres")) await installDependencies(postgres);
     if (!forSuite) return;
     await installDependencies(runtimes);
     await installDependencies(postgres);

@@ -34,6 +34,8 @@ export interface Flags {
   readonly session?: string;
   readonly port?: string;
   readonly host?: string;
+  /** Empty if no value follows the flag. */
+  readonly postgres?: string;
   readonly speed?: string;
   readonly limit?: string;
   readonly yes?: boolean;
@@ -48,6 +50,8 @@ export interface Flags {
 /** A flag in the help; `value` names what follows it, and a flag without one is on or off. */
 interface FlagHelp {
   readonly value?: string;
+  /** The flag may stand alone. */
+  readonly isOptional?: boolean;
   readonly text: string;
 }
 
@@ -70,6 +74,11 @@ const flagHelp: Readonly<Record<keyof Flags, FlagHelp>> = {
   host: {
     value: "address",
     text: "address to listen on; defaults to 127.0.0.1. Others require `auth` in the config",
+  },
+  postgres: {
+    value: "address",
+    isOptional: true,
+    text: "serve in one process and run tasks in two others, on this database: embedded (installed by npm, data in .rivulet/postgres) or postgres://…; defaults to DATABASE_URL, then to embedded",
   },
   speed: {
     value: "factor",
@@ -122,7 +131,7 @@ Sessions are stored in .rivulet/. Continue one with --session or /resume.`,
     operands: "[config]",
     summary: "serve agents: page, HTTP API and event streams",
     flags: [
-      ...(["config", "port", "host", "open", "run", "demo", "terminal"] as const),
+      ...(["config", "port", "host", "postgres", "open", "run", "demo", "terminal"] as const),
       ...(["model", "workspace", "session", "yes", "json", "quiet"] as const),
     ],
     most: Number.POSITIVE_INFINITY,
@@ -130,6 +139,7 @@ Sessions are stored in .rivulet/. Continue one with --session or /resume.`,
 
   rivulet serve                      the agents of rivulet.config.ts
   rivulet serve --no-run             the same, while workers run the tasks
+  rivulet serve --postgres           the same with workers of its own, on PostgreSQL
   rivulet serve --demo               the sample team in the browser
   rivulet serve --demo --terminal    the sample team in this terminal`,
   },
@@ -211,7 +221,7 @@ export function readArguments(args: readonly string[], columns = 100): Arguments
   if (isNamed && !names.includes(first as CommandName)) throw unknownCommand(first);
   const command = isNamed ? (first as CommandName) : "chat";
   const { tokens, values, positionals } = parseArgs({
-    args: [...(isNamed ? rest : args)],
+    args: (isNamed ? rest : args).map(withEmptyValue),
     strict: false,
     allowPositionals: true,
     allowNegative: true,
@@ -246,6 +256,13 @@ export function readArguments(args: readonly string[], columns = 100): Arguments
   return { command, operands: positionals, flags };
 }
 
+/** A flag whose value is optional and missing gets an empty one. */
+function withEmptyValue(word: string, index: number, words: readonly string[]): string {
+  const flag = flagHelp[word.replace(/^--/, "") as keyof Flags];
+  const isAlone = words[index + 1]?.startsWith("-") ?? true;
+  return word.startsWith("--") && flag?.isOptional && isAlone ? `${word}=` : word;
+}
+
 function assertFlag(
   command: CommandName,
   { name, rawName, value: given }: { name: string; rawName: string; value?: string | undefined },
@@ -278,8 +295,9 @@ export function helpFor(name: string | undefined, columns: number): string {
 type HelpRow = readonly [term: string, meaning: string];
 
 function flagRow(name: keyof Flags): HelpRow {
-  const { value, text } = flagHelp[name];
-  return [`--${name}${value === undefined ? "" : ` <${value}>`}`, text];
+  const { value, isOptional, text } = flagHelp[name];
+  const operand = value === undefined ? "" : isOptional ? ` [${value}]` : ` <${value}>`;
+  return [`--${name}${operand}`, text];
 }
 
 const minMeaning = 34;

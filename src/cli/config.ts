@@ -38,8 +38,9 @@ export async function loadProject(flags: Flags, environment: Environment): Promi
   if (path === undefined) {
     const named = model ?? offlineModel;
     await resolveModel(named);
-    const { workspace = sampleWorkspace } = flags;
-    const options = { agents: [sampleTeam({ model: named, workspace, store: defaultStore })] };
+    const { workspace = sampleWorkspace, postgres } = flags;
+    const store = (postgres !== undefined && environment.DATABASE_URL) || defaultStore;
+    const options = { agents: [sampleTeam({ model: named, workspace, store })] };
     const modelLines =
       model === undefined ? offlineLines(environment) : [`model     ${model} (from ${from})`];
     return { options, ...bindAgents(options), modelLines };

@@ -3,11 +3,14 @@ import { once } from "node:events";
 import { type ServeOptions, type Serving, serve } from "../app/index.ts";
 import { RivuletError } from "../base/error.ts";
 import { taskRunner } from "../harness/index.ts";
+import { openStore } from "../store/index.ts";
 import { type Arguments, type Flags, numberFlag, usageError } from "./arguments.ts";
 import { findConfig, loadProject, offlineLines, type Project } from "./config.ts";
 import type { Console } from "./console.ts";
 import { freePort } from "./embedded-postgres.ts";
+import { superviseNodes } from "./nodes.ts";
 import {
+  type KillRequest,
   type ServerReport,
   type ServerSettings,
   type Supervisor,
@@ -31,7 +34,7 @@ export async function serveProject(
     );
   if (findConfig(config) === undefined) throw noConfig();
   const port = numberFlag("port", flags.port, 65_535);
-  const supervisor = await supervise(console.program, {
+  const supervisor = await superviseNodes(console, {
     settings: {
       flags: config === undefined ? flags : { ...flags, config },
       ...(port !== undefined && { port }),
@@ -76,9 +79,10 @@ function noConfig(): RivuletError {
 /** `rivulet serve --demo`: serves the sample team. */
 export async function serveDemo({ flags }: Arguments, console: Console): Promise<number> {
   const port = numberFlag("port", flags.port, 65_535) ?? (await freePort(demoPort));
-  const supervisor = await superviseDemo(console.program, flags, port, (ms) =>
+  const who = flags.postgres === undefined ? "server" : "process";
+  const supervisor = await superviseDemo(console, flags, port, (ms) =>
     console.note(
-      `The server was killed and is back after ${seconds(ms)}. Every agent continues where it was.`,
+      `The ${who} was killed and is back after ${seconds(ms)}. Every agent continues where it was.`,
     ),
   );
   for (const line of flags.model === undefined && !console.env.RIVULET_MODEL
@@ -95,13 +99,13 @@ export async function serveDemo({ flags }: Arguments, console: Console): Promise
 
 /** Starts the server of the demo; its output would break the screen of a terminal. */
 export function superviseDemo(
-  program: string,
+  console: Console,
   flags: Flags,
   port: number,
   onRestart: (ms: number) => void,
 ): Promise<Supervisor> {
   const settings = { flags: { ...flags, demo: true }, port };
-  return supervise(program, { settings, onRestart, prints: false, hasSpare: true });
+  return superviseNodes(console, { settings, onRestart, prints: false, hasSpare: true });
 }
 
 function seconds(ms: number): string {
@@ -125,6 +129,7 @@ export async function serveForSupervisor(console: Console): Promise<number> {
   let project: Project;
   try {
     project = await loadProject(given.flags, console.env);
+    assertStore(project, given.databaseUrl);
     server = given.isWorker ? work(project) : await serve(serveOptions(project, given));
   } catch (error) {
     const { code = "server_failed", message, hint } = error as RivuletError;
@@ -145,6 +150,14 @@ export async function serveForSupervisor(console: Console): Promise<number> {
   await project.store.close();
   if (process.connected) process.disconnect();
   return 0;
+}
+
+/** Throws if the agents do not use the database that their processes share. */
+function assertStore({ store, path }: Project, url: string | undefined): void {
+  if (url === undefined || store === openStore(url)) return;
+  throw new RivuletError("invalid_config", `${path} does not use the database of --postgres.`, {
+    hint: 'Write `store: process.env.DATABASE_URL ?? "sqlite:.rivulet/rivulet.db"` in the config.',
+  });
 }
 
 /** Runs the tasks of the store; it has no address. */
@@ -169,11 +182,15 @@ function work({ agents, store }: Project): Pick<Serving, "url" | "token" | "clos
 }
 
 function serveOptions({ options, agents, store }: Project, settings: ServerSettings): ServeOptions {
-  const { flags, port, token } = settings;
+  const { flags, port, token, databaseUrl } = settings;
+  const kill =
+    databaseUrl === undefined
+      ? () => process.kill(process.pid, "SIGKILL")
+      : () => process.send?.({ type: "kill" } satisfies KillRequest);
   const demo = {
     page: !flags.terminal,
     log: false as const,
-    demo: { kill: () => process.kill(process.pid, "SIGKILL") },
+    demo: { kill },
     retryMs: demoRetryMs,
   };
   return {

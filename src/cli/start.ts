@@ -41,7 +41,7 @@ export async function startServe(args: Arguments, console: Console): Promise<num
   if (!console.isTerminal) return runOnce({ ...args, operands: [sampleQuestion] }, console);
   const port = numberFlag("port", flags.port, 65_535) ?? 0;
   let onRestart = (_: number) => {};
-  const supervisor = await superviseDemo(console.program, flags, port, (ms) => onRestart(ms));
+  const supervisor = await superviseDemo(console, flags, port, (ms) => onRestart(ms));
   const sessionId = flags.session ?? newSessionId();
   const lines =
     flags.model === undefined && !console.env.RIVULET_MODEL ? offlineLines(console.env) : [];

@@ -12,7 +12,7 @@ export interface Supervisor {
   readonly pageUrl: string;
   /** The names of the served agents. */
   readonly agents: readonly string[];
-  /** Kills the server process of the demo; resolves when the next one listens. */
+  /** Kills a process that runs tasks; resolves when the next one is there. */
   kill(): Promise<void>;
   close(): Promise<void>;
 }
@@ -25,10 +25,17 @@ export interface ServerSettings {
   /** A server that is started again keeps the address and the token of the first one. */
   readonly port?: number;
   readonly token?: string;
+  /** The database that several processes share; a kill is then for one of the workers. */
+  readonly databaseUrl?: string;
 }
 
 /** A message from the server process to the supervisor. */
 export type ServerReport = Listening | ServerFailure;
+
+/** A later message: a person on the page kills a worker. */
+export interface KillRequest {
+  readonly type: "kill";
+}
 
 interface Listening {
   readonly type: "listening";
@@ -55,6 +62,8 @@ const quickMs = 2_000;
 /** How a server process is supervised. */
 export interface SuperviseOptions {
   readonly settings: ServerSettings;
+  /** Called when a person on the page kills a worker. */
+  readonly onKill?: () => void;
   /** Called after each restart with the time without a server and the reason of the death. */
   readonly onRestart: (ms: number, reason: string) => void;
   /** Whether the server may print; otherwise its errors are kept for the report of a failure. */
@@ -66,13 +75,14 @@ export interface SuperviseOptions {
 /** Starts a server process and keeps it alive. */
 export async function supervise(
   program: string,
-  { settings: given, onRestart, prints, hasSpare }: SuperviseOptions,
+  { settings: given, onKill, onRestart, prints, hasSpare }: SuperviseOptions,
 ): Promise<Supervisor> {
   let settings = given;
   let isClosing = false;
   let quickDeaths = 0;
   let restarted = Promise.withResolvers<void>();
-  let current = forkServer(program, prints);
+  const fork = () => forkServer(program, prints, given.databaseUrl);
+  let current = fork();
   let spare: ServerProcess | undefined;
 
   async function start(): Promise<Listening> {
@@ -83,7 +93,10 @@ export async function supervise(
     const report = await Promise.race([message, exited]);
     if (typeof report === "string" || report.type !== "listening")
       throw serverFailed(report, errors());
-    if (hasSpare) spare = forkServer(program, prints);
+    child.on("message", ({ type }: KillRequest) => {
+      if (type === "kill") onKill?.();
+    });
+    if (hasSpare) spare = fork();
     void exited.then((reason) => restart(performance.now() - startedAt, reason));
     return report;
   }
@@ -98,7 +111,7 @@ export async function supervise(
       if (quickDeaths > maxQuickDeaths) throw new Error("it ends soon after each start");
       if (quickDeaths > 1) await sleep(100 * 2 ** quickDeaths);
       if (isClosing) return;
-      current = spare ?? forkServer(program, prints);
+      current = spare ?? fork();
       await start();
       onRestart(performance.now() - diedAt, reason);
       waiting.resolve();
@@ -119,8 +132,7 @@ export async function supervise(
     agents,
     async kill() {
       const { promise } = restarted;
-      const headers = { authorization: `Bearer ${token}` };
-      await fetch(`${url}/v1/demo/kill`, { method: "POST", headers });
+      current.child.kill("SIGKILL");
       await promise;
     },
     async close() {
@@ -140,9 +152,13 @@ interface ServerProcess {
   errors(): string;
 }
 
-function forkServer(program: string, prints: boolean): ServerProcess {
+function forkServer(
+  program: string,
+  prints: boolean,
+  databaseUrl = process.env.DATABASE_URL,
+): ServerProcess {
   const child = fork(program, ["serve"], {
-    env: { ...process.env, [isServer]: "1" },
+    env: { ...process.env, DATABASE_URL: databaseUrl, [isServer]: "1" },
     stdio: prints ? ["ignore", "inherit", "inherit", "ipc"] : ["ignore", "ignore", "pipe", "ipc"],
   });
   let errors = "";

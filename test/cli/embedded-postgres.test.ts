@@ -1,11 +1,17 @@
-import { chmodSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { chmodSync, existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterEach, expect, it, onTestFinished } from "vitest";
+import { afterEach, beforeAll, expect, it, onTestFinished } from "vitest";
+import { buildPage } from "../../scripts/build-page.ts";
 import { type EmbeddedPostgres, openEmbeddedPostgres } from "../../src/cli/embedded-postgres.ts";
+import { connect } from "../../src/client.ts";
 import { postgresStore } from "../../src/postgres.ts";
+import { checkStream, type TaskEvent } from "../../src/protocol.ts";
+import { collect } from "../agent/support/collect.ts";
 import { hasPostgres } from "../support/postgres-server.ts";
+import { rivulet, serving } from "./support/program.ts";
 
+beforeAll(() => buildPage());
 const opened = new Set<EmbeddedPostgres>();
 afterEach(async () => {
   for (const server of opened) await server.close();
@@ -110,3 +116,57 @@ it.runIf(hasPostgres())(
   },
   60_000,
 );
+
+it.runIf(hasPostgres())(
+  "serves the demo with workers, whose runs others continue, until its last start has ended",
+  async () => {
+    const folder = createFolder();
+    const args = ["--demo", "--postgres", "embedded"];
+    const data = join(folder, ".rivulet", "postgres");
+    onTestFinished(() => {
+      if (existsSync(lockOf(data))) process.kill(pidOf(data), "SIGKILL");
+    });
+    const first = await serving(folder, args, {}, undefined, folder);
+    await first.prints(/One process serves, 2 others run the tasks/);
+    const server = connect(first.url, { token: first.token });
+    const run = server.agent("lead").run("Why do rivers meander?", { sessionId: "s" });
+    const events: TaskEvent[] = [];
+    let kills = 0;
+    for await (const event of run) {
+      events.push(event);
+      const isChildSpeaking = event.type === "task.text.delta" && "source" in event && event.source;
+      if (!isChildSpeaking || kills > 0) continue;
+      const headers = { authorization: `Bearer ${first.token}` };
+      for (; kills < 2; kills++)
+        await fetch(`${first.url}/v1/demo/kill`, { method: "POST", headers });
+    }
+    expect(kills).toBe(2);
+    await first.prints(/The process was killed and is back after \d+\.\d s\./);
+    expect((await run.result()).text).toContain("Rivers meander because");
+    const log = await collect(run.events({ after: -1, until: "tree" }));
+    expect(checkStream(log)).toEqual([]);
+    expect(log.slice(0, events.length)).toEqual(events);
+
+    const second = await serving(folder, args, {}, undefined, folder);
+    await second.prints(/PostgreSQL is the one that was running/);
+    first.child.kill("SIGINT");
+    expect(await first.ended).toBe(0);
+    const sessions = connect(second.url, { token: second.token }).sessions;
+    expect(await sessions.list()).toMatchObject([{ sessionId: "s" }]);
+    expect(existsSync(lockOf(data))).toBe(true);
+    second.child.kill("SIGINT");
+    expect(await second.ended).toBe(0);
+    expect(existsSync(lockOf(data))).toBe(false);
+  },
+  60_000,
+);
+
+it("refuses a database that is none", async () => {
+  const { code, errors } = await rivulet(["serve", "--demo", "--postgres", "mysql"], {
+    cwd: createFolder(),
+  });
+  expect([code, errors]).toEqual([
+    2,
+    expect.stringContaining('--postgres takes embedded or an address, got "mysql".'),
+  ]);
+});

@@ -49,7 +49,7 @@ function environment(): Record<string, string> {
 }
 
 /**
- * Starts a server from the command line, in a new folder of the directory; it ends with the test. Tests that run at the
+ * Starts a server from the command line, in a new folder of the directory or in `cwd`; it ends with the test. Tests that run at the
  * same time pass their own `atEnd`: vitest does not know which of them calls.
  */
 export async function serving(
@@ -57,12 +57,13 @@ export async function serving(
   args: readonly string[],
   variables: Readonly<Record<string, string>> = {},
   atEnd: (end: () => void) => void = onTestFinished,
+  cwd = mkdtempSync(join(directory, "s")),
 ) {
   const child = spawn(
     process.execPath,
     [resolve("src/cli/main.ts"), "serve", ...args, "--port", "0"],
     {
-      cwd: mkdtempSync(join(directory, "s")),
+      cwd,
       env: { ...environment(), ...variables },
       stdio: ["ignore", "pipe", "pipe"],
     },
