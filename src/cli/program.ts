@@ -29,7 +29,7 @@ const commands: Readonly<Record<CommandName, Command>> = {
 
 /** Errors of usage or settings, which the user of the command can solve. */
 const usageCodes =
-  /^(invalid|unknown|config|missing|recording|store)_|^(cannot_listen|unauthorized|model_not_found|not_found|provider_not_installed)$/;
+  /^(invalid|unknown|config|missing|recording|store)_|^(cannot_listen|unauthorized|model_not_found|not_found|(provider|postgres)_not_installed)$/;
 
 async function main(): Promise<number> {
   const console = openConsole();
