@@ -215,6 +215,8 @@ describe("a server without `auth`", () => {
       const { status, text } = await raw(server.url, { host, authorization });
       expect([400, 403], `${host}: ${text}`).toContain(status);
     }
+    // A load balancer asks for the health of a machine by its address.
+    expect((await raw(server.url, { host: "10.0.0.7" }, "GET", "/healthz")).status).toBe(200);
   });
 });
 

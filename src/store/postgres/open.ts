@@ -48,7 +48,7 @@ export async function checkServer(client: Client, { unsafe, place }: Settings): 
   }
   if (isInRecovery || isReadOnly) {
     throw failed(`${place} accepts no writes: it is a standby, or read-only.`, {
-      hint: "Pass the URL of the primary, or several hosts with `target_session_attrs=read-write`.",
+      hint: "Pass an address that leads to the primary.",
       retryable: true,
     });
   }
