@@ -131,6 +131,8 @@ export type {
   Lease,
   ListedSession,
   LogSnapshot,
+  NodeInfo,
+  NodeState,
   Post,
   PostQuery,
   SearchMatch,

@@ -63,6 +63,10 @@ export interface Store {
    * higher priority first; no two processes get the same one. Absent: list and acquire them.
    */
   claim?(owner: string, ttlMs: number, limit: number, claim: Claim): Promise<readonly Lease[]>;
+  /** Notes a process that works on the store, which counts as live for `ttlMs` from now on; 0: it leaves. */
+  heartbeat?(node: NodeInfo, ttlMs: number): Promise<void>;
+  /** The processes noted within the last hour, those that started last first. */
+  nodes?(): Promise<readonly NodeState[]>;
   /**
    * Writes all of the commit or nothing; the result is durable when the promise resolves. Rejects with `fenced` when
    * the lease no longer holds, `agent_busy` when an earlier task precedes `begins`, `not_found` when the session of
@@ -124,6 +128,8 @@ export interface Store {
   readonly flushMs?: FlushMs;
   /** Present when the store keeps its data in the memory of its process. */
   readonly memory?: StoreMemory;
+  /** True when processes on several machines share the store, so that local files are not those of every process. */
+  readonly isShared?: true;
   close(): Promise<void>;
 }
 
@@ -135,6 +141,31 @@ export interface Claim {
   readonly places?: readonly string[];
   /** Leaves out conversations that would have more `losses`. */
   readonly maxLosses?: number;
+  /** Leaves out conversations of users who have this many conversations with a live owner. */
+  readonly maxPerUser?: number;
+}
+
+/** A process that works on a store, and what it can run. */
+export interface NodeInfo {
+  /** The owner of its leases. */
+  readonly nodeId: string;
+  /** The machine and the process, for people. */
+  readonly name: string;
+  readonly startedAt: number;
+  /** The agents that it runs. */
+  readonly agents: readonly { readonly agentId: string; readonly version?: string }[];
+  /** The places of local files that it has. */
+  readonly places: readonly string[];
+  /** The conversations (root sessions) that it owns; of many, some. */
+  readonly conversations: readonly string[];
+}
+
+/** A process as a store knows it. */
+export interface NodeState extends NodeInfo {
+  /** Whether it has neither left nor been silent for longer than it said. */
+  readonly isLive: boolean;
+  /** The time since its last heartbeat. */
+  readonly silentMs: number;
 }
 
 /** Successive events of a log that this process has committed, which must not be changed. */
@@ -274,9 +305,9 @@ export interface TaskRecord {
   /** The agent's name in the transcript. */
   readonly agentName: string;
   readonly agentKey: string;
-  /** The version of a root's agent; only a process with this version runs it. Absent: any process that has the agent. */
+  /** The version of a root's agent; only a process with this version runs it. Absent or "": any that has the agent. */
   readonly agentVersion?: string;
-  /** The place of a root's local files; only a process that has the place runs it. Absent: any process. */
+  /** The place of a root's local files; only a process that has the place runs it. Absent or "": any process. */
   readonly place?: string;
   /** Roots with a higher priority are claimed first; absent: 0. */
   readonly priority?: -1 | 0 | 1;

@@ -81,10 +81,16 @@ const claim = {
   agents: is.required(is.listOf(is.options({ agentId: is.text, version: is.text }))),
   places: is.listOf(text),
   maxLosses: amount,
+  maxPerUser: amount,
+};
+const node = {
+  ...{ nodeId: text, name: text, startedAt: is.required(is.number("a time")) },
+  ...{ agents: claim.agents, places: is.required(is.listOf(text)) },
+  conversations: is.required(is.listOf(text)),
 };
 const needed = (fields: Shape) => is.required(is.options(fields));
 
-const storeRules: Rules<Omit<Store, "files" | "memory">> = {
+const storeRules: Rules<Omit<Store, "files" | "memory" | "isShared">> = {
   acquire: { sessionId: text, owner: text, ttlMs: limit, maxLosses: amount },
   renew: { leases: is.required(is.listOf(lease)), ttlMs: limit },
   release: { lease: is.required(lease) },
@@ -92,6 +98,8 @@ const storeRules: Rules<Omit<Store, "files" | "memory">> = {
   owner: { sessionId: text },
   expired: { limit },
   claim: { owner: text, ttlMs: limit, limit, claim: needed(claim) },
+  heartbeat: { node: needed(node), ttlMs: limit },
+  nodes: {},
   commit: { commit: needed(commit), following: is.listOf(is.options(commit)) },
   enqueue: { record: is.required(task), options: is.options({ ifIdle: is.flag }) },
   post: { rows: is.required(is.listOf(post)) },
@@ -117,7 +125,7 @@ const fileRules: Rules<Files> = {
 };
 
 const files = is.withFunctions(...Object.keys(fileRules));
-const optional = ["releaseNow", "claim"];
+const optional = ["releaseNow", "claim", "heartbeat", "nodes"];
 const isRequired = (method: string) => !optional.includes(method);
 const methods = is.withFunctions(...Object.keys(storeRules).filter(isRequired));
 /** The rule for a store of which only the files are used. */

@@ -14,39 +14,51 @@ export function waitingConversations(
     .map(({ id }) => id);
 }
 
-/** A conversation without an owner, with its newest root task. */
-interface Waiting {
+/** A conversation with its newest root task. */
+interface WithRoot {
   readonly sessionId: string;
   readonly root: TaskRecord | undefined;
 }
 
-/** Acquires the conversations that a process can run, those of a higher priority first; others keep their order. */
+/** Acquires waiting conversations that a process can run, beside the live ones, those of a higher priority first; others keep their order. */
 export function claimLeases(
   leases: MemoryLeases,
-  waiting: readonly Waiting[],
+  waiting: readonly WithRoot[],
+  live: readonly WithRoot[],
   request: { owner: string; ttlMs: number; limit: number; claim: Claim },
 ): readonly Lease[] {
   const { owner, ttlMs, limit, claim } = request;
-  const { maxLosses = Number.POSITIVE_INFINITY } = claim;
-  const priority = ({ root }: Waiting) => root?.priority ?? 0;
+  const { maxLosses = Number.POSITIVE_INFINITY, maxPerUser = Number.POSITIVE_INFINITY } = claim;
+  const priority = ({ root }: WithRoot) => root?.priority ?? 0;
   const claimed: Lease[] = [];
+  const owned = new Map<string, number>();
+  const count = (userId: string | undefined) => {
+    if (userId !== undefined) owned.set(userId, (owned.get(userId) ?? 0) + 1);
+  };
+  for (const { root } of live) count(root?.userId);
   const ordered = waiting
     .filter(({ root }) => canRun(claim, root))
     .sort((one, two) => priority(two) - priority(one));
-  for (const { sessionId } of ordered) {
+  for (const { sessionId, root } of ordered) {
     if (claimed.length >= limit) break;
+    if ((owned.get(root?.userId ?? "") ?? 0) >= maxPerUser) continue;
     const lease = leases.acquire(sessionId, owner, ttlMs, maxLosses);
-    if (lease) claimed.push(lease);
+    if (lease === undefined) continue;
+    claimed.push(lease);
+    count(root?.userId);
   }
   return claimed;
 }
 
-function canRun({ agents, places = [] }: Claim, root: TaskRecord | undefined): boolean {
+/** Whether a process with these agents and places can run a root task. */
+function canRun(
+  { agents, places = [] }: Pick<Claim, "agents" | "places">,
+  root: Pick<TaskRecord, "agentId" | "agentVersion" | "place"> | undefined,
+): boolean {
   if (root === undefined) return true;
-  const { agentId, agentVersion, place } = root;
+  const { agentId, agentVersion = "", place = "" } = root;
   const hasAgent = agents.some(
-    (agent) =>
-      agent.agentId === agentId && (agentVersion === undefined || agent.version === agentVersion),
+    (agent) => agent.agentId === agentId && ["", agent.version].includes(agentVersion),
   );
-  return hasAgent && (place === undefined || places.includes(place));
+  return hasAgent && ["", ...places].includes(place);
 }

@@ -1,7 +1,7 @@
 import type { CommittedEvents, Store, WatchKey } from "../contract/index.ts";
 import { storeClosed } from "./store-error.ts";
 
-/** A store whose code is loaded by the first call, which waits for it. */
+/** A store that machines share, whose code is loaded by the first call, which waits for it. */
 export function lazyStore(load: () => Promise<Store>): Store {
   let loading: Promise<Store> | undefined;
   let loaded: Store | undefined;
@@ -37,12 +37,15 @@ export function lazyStore(load: () => Promise<Store>): Store {
   }
 
   return {
+    isShared: true,
     acquire: async (...args) => (await store()).acquire(...args),
     renew: async (...args) => (await store()).renew(...args),
     release: async (...args) => (await store()).release(...args),
     owner: async (...args) => (await store()).owner(...args),
     expired: async (...args) => (await store()).expired(...args),
     claim: async (...args) => (await store()).claim?.(...args) ?? [],
+    heartbeat: async (...args) => (await store()).heartbeat?.(...args),
+    nodes: async () => (await store()).nodes?.() ?? [],
     commit: async (...args) => (await store()).commit(...args),
     enqueue: async (...args) => (await store()).enqueue(...args),
     post: async (...args) => (await store()).post(...args),

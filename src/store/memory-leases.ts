@@ -27,6 +27,8 @@ export interface MemoryLeases {
   clearLosses(sessionId: string): void;
   /** Whether `Store.expired` leaves the conversation out. */
   isHidden(sessionId: string): boolean;
+  /** The conversations with a live lease. */
+  live(): readonly string[];
   /** The live lease. */
   owner(sessionId: string): { readonly leftMs: number } | undefined;
   /** When the last lease ends or ended; 0 if there was none. */
@@ -105,6 +107,7 @@ export function memoryLeases(clock: Pick<Clock, "now">): MemoryLeases {
       // A lease that was lost before is listed later.
       return !!ownership?.held && leftMs(ownership) + ownership.ttl * ownership.losses > 0;
     },
+    live: () => [...ownerships.keys()].filter((sessionId) => owner(sessionId) !== undefined),
     owner,
     ownedUntil: (sessionId) => ownerships.get(sessionId)?.until ?? 0,
   };

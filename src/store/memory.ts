@@ -18,6 +18,7 @@ import { DueApprovals } from "./memory-due.ts";
 import { memoryFiles } from "./memory-files.ts";
 import { memoryInbox, type StoredPost } from "./memory-inbox.ts";
 import { memoryLeases } from "./memory-leases.ts";
+import { memoryNodes } from "./memory-nodes.ts";
 import {
   appended,
   isOfSameSession,
@@ -400,7 +401,6 @@ export function memoryStore(given: MemoryStoreOptions = {}): Store {
       const isRoot = ({ taskId, rootTaskId }: TaskRecord) => taskId === rootTaskId;
       return { sessionId, root: tasks.list({ sessionId }).findLast(isRoot) };
     });
-
   const store: Store = {
     acquire: async (sessionId, owner, ttlMs, maxLosses = Number.POSITIVE_INFINITY) =>
       leases.acquire(sessionId, owner, ttlMs, maxLosses),
@@ -415,8 +415,11 @@ export function memoryStore(given: MemoryStoreOptions = {}): Store {
     owner: async (sessionId) => leases.owner(sessionId),
 
     expired: async (limit) => waiting().slice(0, limit),
-    claim: async (owner, ttlMs, limit, claim) =>
-      claimLeases(leases, withRoots(waiting()), { owner, ttlMs, limit, claim }),
+    claim: async (owner, ttlMs, limit, claim) => {
+      const request = { owner, ttlMs, limit, claim };
+      return claimLeases(leases, withRoots(waiting()), withRoots(leases.live()), request);
+    },
+    ...memoryNodes(clock),
 
     /** An expired lease may write until another owner acquires the conversation. */
     async commit(commit, following = none) {

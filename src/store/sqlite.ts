@@ -37,6 +37,7 @@ import {
   snapshotOfLog,
   trimEvents,
 } from "./sqlite/logs.ts";
+import { listNodes, noteNode } from "./sqlite/nodes.ts";
 import { migrate, needsMigration } from "./sqlite/schema.ts";
 import { createIndexer, hasUnindexed, indexNext } from "./sqlite/search-index.ts";
 import { searchMessages } from "./sqlite/search-messages.ts";
@@ -202,6 +203,11 @@ export function sqliteStore(path: string, options: SqliteStoreOptions = {}): Sto
     },
     owner: (sessionId) => read(() => leases.owner(sessionId)),
     expired: (limit) => read(() => leases.expired(atMost(limit))),
+    heartbeat: (node, ttlMs) => {
+      const noted = structuredClone(node);
+      return write(() => noteNode(database, noted, ttlMs, clock.now()));
+    },
+    nodes: () => read(() => listNodes(database, clock.now())),
     async commit(commit, following = []) {
       const encoded = upToError([commit, ...following], encodeCommit);
       if (encoded.some(hasEnded)) trimmer.wake();

@@ -12,6 +12,7 @@ import { inboxCases } from "./store-contract/inbox.ts";
 import { leaseCases } from "./store-contract/lease.ts";
 import { logCases } from "./store-contract/log.ts";
 import { lossCases } from "./store-contract/losses.ts";
+import { nodeCases } from "./store-contract/nodes.ts";
 import { queueCases } from "./store-contract/queue.ts";
 import { retentionCases } from "./store-contract/retention.ts";
 import { searchCases } from "./store-contract/search.ts";
@@ -41,6 +42,7 @@ export function storeContract(create: CreateStore): readonly ContractCase[] {
     lossCases(suite);
     expiredCases(suite);
     claimCases(suite);
+    nodeCases(suite);
     commitCases(suite);
     queueCases(suite);
     logCases(suite);

@@ -51,7 +51,7 @@ const expiredStatement = { name: "expired", text: "SELECT rivulet.expired_1($1, 
 const claimStatement = {
   name: "claim",
   text: `SELECT claimed, new_fence, new_losses
-    FROM rivulet.claim_1($1, $2, $3, $4, $5, $6, $7, $8, $9)`,
+    FROM rivulet.claim_2($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)`,
 };
 
 const claimedStatement = {
@@ -184,7 +184,7 @@ export async function claimLeases(
   request: { owner: string; ttlMs: number; limit: number; claim: Claim },
 ): Promise<readonly Lease[]> {
   const { owner, ttlMs, limit, claim } = request;
-  const { agents, places = [], maxLosses = Number.MAX_SAFE_INTEGER } = claim;
+  const { agents, places = [], maxLosses = Number.MAX_SAFE_INTEGER, maxPerUser } = claim;
   const runs = runsOf(agents, places);
   assertStorable(owner, ...runs.flat());
   const now = database.given ?? Date.now();
@@ -198,6 +198,7 @@ export async function claimLeases(
       ttlMs,
       limit,
       Math.min(maxLosses, Number.MAX_SAFE_INTEGER),
+      maxPerUser,
       runs.map(([agent]) => agent),
       runs.map(([, version]) => version),
       runs.map(([, , place]) => place),

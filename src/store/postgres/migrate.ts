@@ -1,9 +1,20 @@
 import type { Client } from "pg";
 import { RivuletError } from "../../base/error.ts";
-import { functions } from "./functions/index.ts";
+import { functions, functionsOfVersion2 } from "./functions/index.ts";
 import type { Settings } from "./options.ts";
 import { runOn } from "./pg-connection.ts";
-import { inSchema, schemaVersion, tables } from "./schema.ts";
+import { inSchema, processTables, schemaVersion, tables } from "./schema.ts";
+
+/** The statements that lead to each version from the one before. They only add, because older processes may still run. */
+const migrations: readonly string[] = [
+  `${tables}${functions} INSERT INTO rivulet.meta (version) VALUES (1);`,
+  `${processTables}${functionsOfVersion2} UPDATE rivulet.meta SET version = 2;`,
+];
+
+/** The statements that lead from a version to a later one; "" if there are none. */
+export function migrationSql(schema: string, from: number, to = schemaVersion): string {
+  return inSchema(migrations.slice(from, to).join(""), schema);
+}
 
 /** Creates or checks the tables. One process at a time: the others wait for its lock and find nothing to do. */
 export async function migrate(client: Client, settings: Settings): Promise<void> {
@@ -18,13 +29,9 @@ export async function migrate(client: Client, settings: Settings): Promise<void>
   try {
     await client.query(`SELECT pg_advisory_xact_lock(hashtextextended('rivulet:${schema}', 0))`);
     // Read again under the lock, because another process may have migrated the database.
-    if ((await versionOf(client, schema)) === 0) {
-      await client.query(`CREATE SCHEMA IF NOT EXISTS "${schema}"`);
-      await client.query(inSchema(tables + functions, schema));
-      await client.query(
-        inSchema(`INSERT INTO rivulet.meta (version) VALUES (${schemaVersion})`, schema),
-      );
-    }
+    const version = await versionOf(client, schema);
+    if (version === 0) await client.query(`CREATE SCHEMA IF NOT EXISTS "${schema}"`);
+    await client.query(migrationSql(schema, version));
     await client.query("COMMIT");
   } catch (error) {
     await client.query("ROLLBACK").catch(() => {});

@@ -1,5 +1,5 @@
 /** The version of the tables and functions that this version of Rivulet uses. */
-export const schemaVersion = 1;
+export const schemaVersion = 2;
 
 /** The schema that statements name; `inSchema` replaces it by the one of a store. */
 export const defaultSchema = "rivulet";
@@ -49,7 +49,7 @@ export const tables = `
   CREATE INDEX conversations_claim
     ON rivulet.conversations (agent, version, place, priority, due, conv) WHERE work;
 
-  -- The processes that share the database; "info" is what a process can run, as JSON.
+  -- The processes that listen for the changes of others.
   CREATE TABLE rivulet.nodes (
     node text COLLATE "C" PRIMARY KEY,
     seen float8 NOT NULL,
@@ -183,6 +183,17 @@ export const tables = `
     hash bytea
   );
   ALTER TABLE rivulet.files ALTER data SET STORAGE EXTERNAL;
+`;
+
+/** What version 2 adds: the processes that run tasks, with what they can run as JSON, and the conversations of a user. */
+export const processTables = `
+  CREATE TABLE rivulet.processes (
+    node text COLLATE "C" PRIMARY KEY,
+    seen float8 NOT NULL,
+    ttl float8 NOT NULL,
+    info text NOT NULL
+  ) WITH (fillfactor = 50);
+  CREATE INDEX conversations_user ON rivulet.conversations (user_id) WHERE held AND user_id IS NOT NULL;
 `;
 
 /** A statement for the tables of another schema. */

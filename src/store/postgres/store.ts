@@ -21,6 +21,7 @@ import {
   releaseLease,
 } from "./leases.ts";
 import { deleteTrimmed, LogReads, lastOf, snapshotOfLog, trimEvents } from "./logs.ts";
+import { listNodes, noteNode } from "./nodes.ts";
 import { type PostgresStoreOptions, readSettings } from "./options.ts";
 import { enqueueTask, listPosts, listTasks, postRows, readTask } from "./records.ts";
 import { PostgresTrimmer } from "./retention.ts";
@@ -118,6 +119,9 @@ export function postgresStore(options: string | PostgresStoreOptions): Store {
     expired: (limit) => converted(listExpired(database, limit)),
     claim: (owner, ttlMs, limit, claim) =>
       converted(claimLeases(database, { owner, ttlMs, limit, claim })),
+    heartbeat: (node, ttlMs) => converted(noteNode(database, node, ttlMs)),
+    nodes: () => converted(listNodes(database)),
+    isShared: true,
     async commit(commit, following = []) {
       const { sessionId, fence } = commit.lease;
       const isOther = ({ lease }: typeof commit) =>

@@ -8,7 +8,7 @@ import { changeDue } from "./due.ts";
 /** "Rivu", the application id of our databases. */
 const applicationId = 0x52697675;
 
-const schemaVersion = 7;
+const schemaVersion = 8;
 /** The oldest version that can be migrated. */
 const oldestVersion = 3;
 
@@ -137,6 +137,18 @@ const derivedTables = `
   ) STRICT;
 `;
 
+// The processes that work on the store; "info" is what a process can run, as JSON.
+const nodesTable = `
+  CREATE TABLE IF NOT EXISTS nodes (
+    number INTEGER PRIMARY KEY,
+    node TEXT NOT NULL,
+    seen REAL NOT NULL,
+    ttl REAL NOT NULL,
+    info TEXT NOT NULL
+  ) STRICT;
+  CREATE UNIQUE INDEX IF NOT EXISTS nodes_by_id ON nodes (node);
+`;
+
 /** A condition that a query must repeat word for word to use the index on unfinished tasks. */
 export const unfinished = "status IN ('queued', 'in_progress', 'suspended')";
 // Logs that have ended and have events, by their numbers, with the size of the events.
@@ -184,6 +196,19 @@ const indexes = `
   CREATE INDEX IF NOT EXISTS posts_by_root ON posts (root_task_id, taken);
   CREATE INDEX IF NOT EXISTS posts_by_conversation ON posts (conversation) WHERE taken = 0;
 `;
+
+/** Columns that nothing uses yet: the place where a fork begins, a hash over the rows before, and one of the content. */
+const roomColumns = [
+  ["logs", "parent_log", "INTEGER"],
+  ["logs", "parent_position", "INTEGER"],
+  ["batches", "chain", "BLOB"],
+  ["files", "hash", "BLOB"],
+] as const;
+
+function addRoom(database: Database): void {
+  for (const [table, column, type] of roomColumns)
+    database.script(`ALTER TABLE ${table} ADD COLUMN ${column} ${type}`);
+}
 
 /** Notes the logs that have ended; their time starts with the last change of their session. */
 function noteEnded(database: Database): void {
@@ -317,11 +342,15 @@ export function migrate(database: Database): void {
     // Read again under the lock, because another process may have migrated the database.
     const version = versionOf(database);
     if (version === 0) database.script(tables + derivedTables + indexes + endedTable + dueTable);
-    else if (version < schemaVersion) {
+    else if (version < 7) {
       migrateFrom(database, version);
       if (version < 5) noteEnded(database);
       noteDue(database);
       keepIndex(database);
+    }
+    if (version < schemaVersion) {
+      database.script(nodesTable);
+      addRoom(database);
     }
     database.script(`PRAGMA application_id = ${applicationId}`);
     database.script(`PRAGMA user_version = ${schemaVersion}`);

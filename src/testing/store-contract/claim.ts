@@ -104,6 +104,44 @@ export function claimCases({ describe, it }: StoreSuite): void {
       deepEqual(await claimed(store, { agents: [{ agentId: "other", version: "7" }] }), ["sess_1"]);
     });
 
+    it("runs anywhere what was freed from its version and its place", async ({ store }) => {
+      await queue(store, 1, { agentVersion: "2", place: "disk" });
+      deepEqual(await claimed(store, {}), []);
+      const task = record({ taskId: "task_1", status: "queued", agentVersion: "", place: "" });
+      await commitOnce(store, { tasks: [task] });
+      deepEqual(await claimed(store, {}), ["sess_1"]);
+    });
+
+    it("leaves users who have as many conversations as allowed", async ({ store }) => {
+      for (const n of [1, 2, 3]) await queue(store, n, { userId: "ann" });
+      await queue(store, 4, { userId: "ben" });
+      for (const n of [5, 6]) await queue(store, n);
+      const first = await claim(store, { maxPerUser: 2 });
+      deepEqual(first.map(({ sessionId }) => sessionId).sort(), [
+        ...["sess_1", "sess_2", "sess_4", "sess_5", "sess_6"],
+      ]);
+      deepEqual(await claimed(store, { maxPerUser: 2 }), []);
+      const [ann] = first.filter(({ sessionId }) => sessionId === "sess_1");
+      if (ann === undefined) throw new Error("sess_1 was not claimed.");
+      await commitOnce(store, {}, "sess_7");
+      await store.commit({
+        ...{ lease: ann, log: "task_1" },
+        tasks: [record({ userId: "ann", status: "completed" })],
+      });
+      await store.release(ann);
+      deepEqual(await claimed(store, { maxPerUser: 2 }), ["sess_3"]);
+    });
+
+    it("passes users who have no room, however many conversations of theirs are first", async ({
+      store,
+    }) => {
+      for (const n of range(1, 9)) await queue(store, n, { userId: "ann", priority: 1 });
+      await queue(store, 9, { userId: "ben" });
+      const first = await claimed(store, { limit: 2, maxPerUser: 1 });
+      const all = [...first, ...(await claimed(store, { limit: 2, maxPerUser: 1 }))];
+      deepEqual([all.length, all.includes("sess_9")], [2, true]);
+    });
+
     it("follows the agent of the newest root task", async ({ store }) => {
       await queue(store, 1);
       await commitOnce(store, { tasks: [record({ status: "completed" })] });

@@ -5,6 +5,7 @@ import type { RivuletError } from "../../../src/base/error.ts";
 import { freePort } from "../../../src/cli/embedded-postgres.ts";
 import { type PostgresStoreOptions, postgresStore } from "../../../src/postgres.ts";
 import { openStore } from "../../../src/store/open.ts";
+import { migrationSql } from "../../../src/store/postgres/migrate.ts";
 import { commitOnce, deltas } from "../../../src/testing/store-contract/samples.ts";
 import {
   hasPostgres,
@@ -66,7 +67,24 @@ describe.skipIf(!hasPostgres())("opening a store on PostgreSQL", () => {
     );
     await Promise.all(stores.map((store) => store.close()));
     const { rows } = await admin.query(`SELECT version FROM ${schema}.meta`);
-    expect(rows).toEqual([{ version: 1 }]);
+    expect(rows).toEqual([{ version: 2 }]);
+  });
+
+  it("adds what is missing to tables of an earlier version, which processes with it still use", async () => {
+    const schema = newSchema();
+    await admin.query(`CREATE SCHEMA ${schema}; ${migrationSql(schema, 0, 1)}`);
+    await admin.query(`INSERT INTO ${schema}.conversations (conv, work) VALUES ('sess_1', true)`);
+    const store = postgresStore({ url: server.url, schema });
+    const claimed = await store.claim?.("new", 10_000, 10, { agents: [], maxPerUser: 1 });
+    expect(claimed?.map(({ sessionId }) => sessionId)).toEqual(["sess_1"]);
+    const old = await admin.query(
+      `SELECT * FROM ${schema}.claim_1('old', 10000, 10, 9, '{""}', '{""}', '{""}', 1, NULL)`,
+    );
+    expect(old.rows).toEqual([]);
+    expect(await store.nodes?.()).toEqual([]);
+    await store.close();
+    const { rows } = await admin.query(`SELECT version FROM ${schema}.meta`);
+    expect(rows).toEqual([{ version: 2 }]);
   });
 
   it("opens by its URL, and shares the store with others that name it", async () => {

@@ -1,7 +1,7 @@
 import { basics } from "./basics.ts";
 import { commits } from "./commits.ts";
 import { deletion } from "./deletion.ts";
-import { leases } from "./leases.ts";
+import { leases, limitedClaims } from "./leases.ts";
 import { posts, tasks } from "./records.ts";
 
 /**
@@ -10,3 +10,6 @@ import { posts, tasks } from "./records.ts";
  * all that the lock protects.
  */
 export const functions = basics + tasks + posts + commits + leases + deletion;
+
+/** The functions that version 2 adds. */
+export const functionsOfVersion2 = limitedClaims;
