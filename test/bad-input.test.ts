@@ -78,6 +78,9 @@ const agentOptions = (): All<ReActAgentOptions> => ({
   resolveChild: () => undefined,
   wakeOnCompletion: false,
   leaseMs: 10_000,
+  version: "1",
+  rollout: "move",
+  place: "disk",
   tracer: undefined,
   clock: undefined,
   ids: undefined,
@@ -117,6 +120,7 @@ const runOptions = (): All<RunOptions> => ({
   hooks: [{ name: "audit" }],
   budget: { tokens: 1_000 },
   model: "scripted:scripted",
+  priority: 1,
   outsideTools: [{ name: "locate" }],
   origin: { via: ["task_0"] },
   metadata: { ticket: 7 },
@@ -270,6 +274,11 @@ const storeMethods = (make: () => object, more: Parameters<typeof methods>[1] = 
     release: [lease],
     owner: ["s"],
     expired: [10],
+    heartbeat: [
+      { nodeId: "n", name: "h", startedAt: 0, agents: [], places: [], conversations: [] },
+      100,
+    ],
+    nodes: [],
     commit: [
       {
         lease,

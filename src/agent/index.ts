@@ -4,6 +4,7 @@ export { backoffMs, type Execution, executionField } from "./base/execution.ts";
 export { placeholders, toolErrors } from "./base/prompts.ts";
 export { answerRows } from "./drive/answers.ts";
 export type { Conversation } from "./drive/conversation.ts";
+export { hasHome, misfit, moveConversation } from "./drive/home.ts";
 export { postCancel, unfinished, Workload } from "./drive/plan.ts";
 export { processOf } from "./drive/process.ts";
 export { cancelTask, taskReached, waitReason } from "./drive/rest.ts";

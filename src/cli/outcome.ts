@@ -20,10 +20,17 @@ export function outcomeOf({ generateReason, approvals }: Reply, signal: AbortSig
     : exitCodes.incomplete;
 }
 
+const waitTexts: Readonly<Partial<Record<WaitReason["reason"], string>>> = {
+  busy: "waiting for another task of this session",
+  unknown_agent: "waiting for a process that has the agent of this task",
+  unknown_version: "waiting for a process with the version of the agent that this task stays on",
+  unknown_place: "waiting for a process that has the local files of this task",
+};
+
 /** Describes the wait of a run for people. */
 export function waitText({ reason, leftMs = 0 }: WaitReason): string {
-  if (reason === "busy") return "waiting for another task of this session";
-  if (reason === "unknown_agent") return "waiting for a process that has the agent of this task";
+  const text = waitTexts[reason];
+  if (text !== undefined) return text;
   const seconds = Math.ceil(leftMs / 1_000);
   return `waiting for the lease of a process that is gone, ${seconds} s left`;
 }

@@ -47,6 +47,7 @@ const userId = local("`userId` comes from the token, so a remote call cannot pas
 const runFields: Fields<RunOptions> = {
   ...callFields,
   userId,
+  priority: local("`priority` is for the server that runs the task."),
   origin: local("`origin` is for the server that runs the task."),
   context: local("`context` holds live values, which cannot cross to a server."),
   hooks: local("`hooks` are functions, which cannot cross to a server."),

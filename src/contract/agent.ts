@@ -119,6 +119,8 @@ export interface RunOptions<S extends StandardSchema | undefined = undefined> {
   readonly budget?: Budget;
   /** The model of the task, one that the agent allows with `models`; its name is `provider:id`. */
   readonly model?: string;
+  /** Task runners take up tasks with a higher priority first; defaults to 0. */
+  readonly priority?: -1 | 0 | 1;
   /** Tools that the caller runs: a call of one suspends the task until its result is passed as an answer. */
   readonly outsideTools?: readonly OutsideTool[];
   /** Where the call comes from, if another server makes it. */
@@ -159,9 +161,10 @@ export interface Via {
 export interface WaitReason {
   /**
    * `busy`: the session runs another task. `owner_silent`: the process that owns the session does not renew its lease,
-   * which expires in `leftMs`. `unknown_agent`: no process that runs has the agent of the task.
+   * which expires in `leftMs`. `unknown_agent`: no process that runs has the agent of the task. `unknown_version`: the
+   * task stays on a version of its agent. `unknown_place`: the local files of the task are elsewhere.
    */
-  readonly reason: "busy" | "owner_silent" | "unknown_agent";
+  readonly reason: "busy" | "owner_silent" | "unknown_agent" | "unknown_version" | "unknown_place";
   readonly leftMs?: number;
 }
 

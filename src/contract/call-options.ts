@@ -110,6 +110,7 @@ export const callFields: Fields<Omit<RunOptions, "context">> = {
   hooks: { ...is.list, example: "[audit]" },
   budget: budgetField,
   model: is.name,
+  priority: is.integer(-1, 1),
   outsideTools: outsideToolsField,
   origin: is.options(originFields),
   metadata,

@@ -1,4 +1,4 @@
-import { settingsBehind, Workload, waitReason } from "../agent/index.ts";
+import { hasHome, misfit, settingsBehind, Workload, waitReason } from "../agent/index.ts";
 import type { WaitReason } from "../contract/index.ts";
 import type { FoundTask } from "./found-task.ts";
 import type { Call } from "./route.ts";
@@ -25,6 +25,8 @@ export async function waitOf(
   // Another server may have the agent of a task that runs.
   if (settings === undefined)
     return isRunning && owner ? undefined : { waits: { reason: "unknown_agent" } };
+  const missing = owner === undefined && misfit(settings, root);
+  if (missing && !(await hasHome(store, root))) return { waits: { reason: missing } };
   // A process with the agent takes over a task whose lease has expired.
   if (isRunning && owner === undefined) return { waits: { reason: "owner_silent", left_ms: 0 } };
   const workload = isRunning ? idle : await Workload.read(store, root.sessionId);

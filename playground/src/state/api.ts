@@ -67,7 +67,12 @@ export interface SessionBody {
 export interface TaskBody {
   readonly status: string;
   readonly waits?: {
-    readonly reason: "busy" | "owner_silent" | "unknown_agent";
+    readonly reason:
+      | "busy"
+      | "owner_silent"
+      | "unknown_agent"
+      | "unknown_version"
+      | "unknown_place";
     readonly left_ms?: number;
   };
 }

@@ -85,6 +85,8 @@ const waitTexts = {
   owner_silent:
     "Waits for the process that owns this session. Another one takes over if it is gone.",
   unknown_agent: "Waits for a server that has the agent of this session.",
+  unknown_version: "Waits for a server with the version of the agent that this run stays on.",
+  unknown_place: "Waits for a server that has the files of this session.",
 } as const;
 
 /** The shape of a thread before its first event. */

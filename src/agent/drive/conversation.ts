@@ -9,6 +9,7 @@ import { type AgentSettings, nameOf } from "../loop/settings.ts";
 import { type TaskConversation, type TaskRun, untilItEnds } from "../loop/task-run.ts";
 import { cancelChildOf, cancelChildren, runChild } from "./child.ts";
 import { type Drive, drive, isRefusedBeginning } from "./drive.ts";
+import { inherited, misfit } from "./home.ts";
 import { endingSettings } from "./lifecycle.ts";
 import { cancelRow, type Plan, plan, postCancel, rootRecord, Workload } from "./plan.ts";
 import type { Process } from "./process.ts";
@@ -149,7 +150,8 @@ export class Conversation implements TaskConversation {
   /** The settings of the agent of a root task; undefined when this process does not have it. */
   rootSettings(record: TaskRecord): AgentSettings | undefined {
     const { taskId, agentName } = record;
-    const settings = this.process.callers.get(taskId)?.settings ?? this.#agents.get(agentName);
+    const found = this.process.callers.get(taskId)?.settings ?? this.#agents.get(agentName);
+    const settings = found && misfit(found, record) ? undefined : found;
     if (settings || !this.#isFailing || !this.isSuspect) return settings;
     const [any] = this.#agents.values(); // every process ends what takes processes down
     return any && endingSettings(any, record);
@@ -256,10 +258,17 @@ export class Conversation implements TaskConversation {
 
   /** Starts a root task that reads the input posted to the idle session. */
   #wake(last: TaskRecord | undefined): void {
+    const start = this.#wakeFor(last);
+    if (start && this.isOpen) drive(this, start.record, { settings: start.settings, isNew: true });
+  }
+
+  /** The task that input starts after the last one; undefined if no agent here can run it. */
+  #wakeFor(last: TaskRecord | undefined) {
     const settings = last && this.#agents.get(last.agentName);
-    if (last === undefined || settings === undefined || !this.isOpen) return;
+    if (last === undefined || settings === undefined || misfit(settings, last)) return undefined;
     const options = last.userId === undefined ? {} : { userId: last.userId };
-    drive(this, rootRecord(settings, this.sessionId, options), { settings, isNew: true });
+    const record = { ...rootRecord(settings, this.sessionId, options), ...inherited(last) };
+    return { settings, record };
   }
 
   async #lastRoot(): Promise<TaskRecord | undefined> {
@@ -392,7 +401,7 @@ export class Conversation implements TaskConversation {
   async #lookAfterRelease(): Promise<void> {
     const workload = await Workload.read(this.store, this.sessionId);
     const { tasks, stale, wakes } = this.#plan(workload);
-    const isWoken = wakes && this.#agents.has((await this.#lastRoot())?.agentName ?? "");
+    const isWoken = wakes && this.#wakeFor(await this.#lastRoot()) !== undefined;
     if (tasks.length === 0 && stale.length === 0 && !isWoken) return;
     if ((await this.store.owner(this.sessionId)) !== undefined) return;
     for (const settings of this.#agents.values())

@@ -55,6 +55,7 @@ import { layerContext } from "../tool/context.ts";
 import { inheritedRules } from "../tool/permission.ts";
 import { Toolkit } from "../tool/toolkit.ts";
 import type { Conversation } from "./conversation.ts";
+import { type Ties, tiesTo, untied } from "./home.ts";
 
 const emptyFold = { task: undefined, used: { tokens: 0, cost: 0, iterations: 0 } };
 /** The `task_seq` after the event that `announce` writes. */
@@ -327,7 +328,7 @@ export async function beginTask(
   await commitStep(task, {
     messages: isHeld ? messages : [...messages, ...input],
     taken,
-    record: { status: "in_progress" },
+    record: { status: "in_progress", ...tiesOf(task) },
     ...(record.depth === 0 && { begins: true }),
   });
 }
@@ -353,7 +354,12 @@ export async function resumeTask(task: TaskRun, reason: string): Promise<void> {
   task.output.emitter.append({ type: "task.resumed", reason: wasLost ? "recovered" : reason });
   if (wasLost) await recover(task);
   const late = arrived(task, isText ? rows : []);
-  await commitStep(task, { ...late, record: { status: "in_progress" } });
+  await commitStep(task, { ...late, record: { status: "in_progress", ...tiesOf(task) } });
+}
+
+/** A root task stays where it runs, as far as its agent asks for that. */
+function tiesOf({ settings, state: { record } }: TaskRun): Ties | undefined {
+  return record.depth === 0 ? tiesTo(settings, record) : undefined;
 }
 
 /** The event of a task's rest that another server has written. */
@@ -377,7 +383,8 @@ export async function endTask(
     const { suspension, status, generateReason, message: result } = ending;
     const type = "task.suspended";
     show(() => ({ type, ...suspension, generate_reason: generateReason }));
-    await commitStep(task, { record: { status, result, generateReason, total } });
+    const rest = { status, result, generateReason, total, ...untied(task.state.record) };
+    await commitStep(task, { record: rest });
     return;
   }
   const status = ending.status as TerminalStatus;

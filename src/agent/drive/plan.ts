@@ -15,6 +15,7 @@ import { isControl, isFor } from "../loop/inbox.ts";
 import type { AgentSettings } from "../loop/settings.ts";
 import type { TaskRun } from "../loop/task-run.ts";
 import { toJsonSchema } from "../tool/schema.ts";
+import { freeCancelled } from "./home.ts";
 
 /** The statuses of a task that has not ended. */
 export const unfinished = ["queued", "in_progress", "suspended"] as const;
@@ -217,7 +218,10 @@ export async function postCancel(
   const record = await store.task(taskId);
   if (record === undefined) throw notFound("task", taskId);
   const targets = isTerminal(record.status) ? await endedTargets(store, record) : [record];
-  if (targets.length > 0) await store.post(targets.map((target) => cancelRow(target, reason)));
+  if (targets.length === 0) return [];
+  await store.post(targets.map((target) => cancelRow(target, reason)));
+  const root = await store.task(record.rootTaskId);
+  if (root) await freeCancelled(store, root);
   return targets;
 }
 
@@ -246,6 +250,7 @@ export function rootRecord(
     ...(options.output && { outputSchema: toJsonSchema(options.output) }),
     ...(options.budget && { budget: frozenCopy(options.budget) }),
     ...(options.model !== undefined && { model: options.model }),
+    ...(options.priority && { priority: options.priority }),
     ...(options.outsideTools && { outsideTools: frozenCopy(options.outsideTools) }),
     ...(options.metadata && { metadata: frozenCopy(options.metadata) }),
     ...(options.origin && { origin: frozenCopy(options.origin) }),

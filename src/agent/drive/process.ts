@@ -31,6 +31,8 @@ export class Process {
   readonly failures = new Map<string, RivuletError>();
   /** The logs of all conversations here with events that wait for a step. */
   readonly flushes: FlushQueue;
+  /** Called when this process has taken or released a conversation. */
+  onOwned: (() => void) | undefined;
   /** Called with the request before each model call here, at any depth; must not throw. */
   onModelCall: OnModelCall | undefined;
   readonly #conversations = new Map<string, Promise<Conversation | undefined>>();
@@ -43,6 +45,11 @@ export class Process {
   constructor(store: Store) {
     this.store = withoutChecks(store);
     this.flushes = new FlushQueue({ isDurable: !store.memory, flushMs: store.flushMs });
+  }
+
+  /** The conversations that this process owns. */
+  get conversations(): readonly string[] {
+    return [...this.#owned.keys()];
   }
 
   /** The conversation, if this process owns it and is not about to release it. */
@@ -130,10 +137,12 @@ export class Process {
       if (this.#conversations.get(sessionId) === opening) this.#conversations.delete(sessionId);
       this.#owned.delete(sessionId);
       if (this.#owned.size === 0) owners.delete(this);
+      this.onOwned?.();
     };
     opening.then((conversation) => {
       if (conversation === undefined) return forget();
       this.#owned.set(sessionId, conversation);
+      this.onOwned?.();
       releaseAtExit(this);
       this.failures.delete(sessionId);
       void conversation.closed.then(forget);

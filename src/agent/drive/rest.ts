@@ -4,6 +4,7 @@ import type { Store, TaskRecord, WaitReason } from "../../contract/index.ts";
 import { isTerminal } from "../../protocol/index.ts";
 import type { AgentSettings } from "../loop/settings.ts";
 import type { Drive } from "./drive.ts";
+import { misfit } from "./home.ts";
 import { plan, postCancel, Workload } from "./plan.ts";
 import type { Process } from "./process.ts";
 
@@ -187,7 +188,7 @@ async function ensureOwner(
   if (owner) return owner;
   const { tasks, stale } = plan(workload, conversation, {
     isDriven: () => false,
-    hasAgent: ({ agentName }) => agentName === settings.name,
+    hasAgent: (root) => root.agentName === settings.name && !misfit(settings, root),
   });
   if (tasks.length === 0 && stale.length === 0) return {};
   const entered = await process.enter(conversation, settings);
@@ -200,14 +201,16 @@ async function ensureOwner(
 export function waitReason(
   { settings }: Pick<Following, "settings">,
   workload: Workload,
-  { taskId, sessionId, status }: TaskRecord,
+  record: TaskRecord,
   { leftMs, isHere }: Owner,
 ): WaitReason | undefined {
+  const { taskId, sessionId, status } = record;
   // A live owner renews its lease after a third of its time.
   if (leftMs !== undefined && leftMs < settings.leaseMs / 2)
     return { reason: "owner_silent", leftMs };
   if (status === "in_progress" && leftMs !== undefined) return undefined;
   const isHeldUp = status === "queued" && workload.first(sessionId)?.taskId !== taskId;
   if (isHeldUp) return { reason: "busy" };
-  return isHere ? undefined : { reason: "unknown_agent" };
+  if (isHere) return undefined;
+  return { reason: misfit(settings, workload.root(record) ?? record) ?? "unknown_agent" };
 }

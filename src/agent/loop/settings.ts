@@ -85,6 +85,15 @@ export interface ReActAgentOptions {
   readonly wakeOnCompletion?: boolean;
   /** After this many milliseconds without a renewal, another process takes over a session; defaults to 10 000. */
   readonly leaseMs?: number;
+  /** The version of the agent's code, for `rollout`; absent: the same as any other. */
+  readonly version?: string;
+  /**
+   * `move` (default): a run continues on any version. `finish`: it stays on its version while a process has that, and
+   * moves after ten minutes without one, or when it was suspended.
+   */
+  readonly rollout?: "move" | "finish";
+  /** The local resources that runs depend on: only agents with the same place continue them; defaults to none. */
+  readonly place?: string;
   readonly tracer?: Tracer;
   readonly clock?: Clock;
   readonly ids?: IdSource;
@@ -142,6 +151,9 @@ export const agentFields: Fields<ReActAgentOptions> = {
   resolveChild: is.callback,
   wakeOnCompletion: is.flag,
   leaseMs: is.duration,
+  version: is.name,
+  rollout: is.oneOf("move", "finish"),
+  place: is.name,
   tracer: is.withFunctions("startSpan"),
   clock: is.clock,
   ids: is.withFunctions("next", "uuid"),
@@ -177,6 +189,8 @@ export function settingsOf(given: ReActAgentOptions): AgentSettings {
       "Put the tools into the toolkit.",
     );
   }
+  if (rest.rollout === "finish" && rest.version === undefined)
+    throw invalid('rollout: "finish" needs a version.', 'Add version: "2025-06-01", or a commit.');
   checkBudget(rest.budget, rest.price !== undefined);
   providerTools(rest.modelOptions);
   readArgument("agentId", agentId, agentIdField);

@@ -26,6 +26,7 @@ import {
 } from "../drive/answers.ts";
 import type { Conversation } from "../drive/conversation.ts";
 import { type Drive, drive } from "../drive/drive.ts";
+import { inherited, misfit, type Ties } from "../drive/home.ts";
 import { cancelRow, rootRecord, unfinished, Workload } from "../drive/plan.ts";
 import type { Process } from "../drive/process.ts";
 import { type Rest, untilRest } from "../drive/rest.ts";
@@ -366,19 +367,40 @@ async function startTask(
   if (start === "busy") throw busy(sessionId);
   const record = {
     ...rootRecord(settings, sessionId, options),
+    ...(await tiesIn(call, sessionId, root)),
     ...(only && { [only]: true as const }),
   };
+  const isElsewhere = misfit(settings, record) !== undefined;
   const input = await storedInput(read.messages, record, settings, stop);
   const queued = { ...record, input };
   register(call, record);
   const entered = { record: queued, conversation: sessionId, after: -1 };
   if (start === "own") {
+    if (isElsewhere) throw elsewhere(sessionId);
     await submitLive(call, queued);
     return entered;
   }
-  if (start === "begin" && (await submit(call, queued))) return entered;
+  if (start === "begin" && !isElsewhere && (await submit(call, queued))) return entered;
   const stored = await process.store.enqueue(queued, { ifIdle: options.onBusy === "fail" });
   return { ...entered, record: stored, conversation: stored.sessionId };
+}
+
+/** What the tasks before a new one tie it to: unfinished ones to their version, all to the place of their files. */
+async function tiesIn(
+  { process: { store }, settings: { place } }: Call,
+  sessionId: string,
+  root: TaskRecord | undefined,
+): Promise<Ties> {
+  if (root) return inherited(root);
+  if (place === undefined) return {};
+  const [last] = await store.tasks({ sessionId, newestFirst: true, limit: 1 });
+  return last ? inherited({ ...last, agentVersion: "" }) : {};
+}
+
+function elsewhere(sessionId: string): RivuletError {
+  return new RivuletError("unknown_place", `Session ${sessionId} depends on another process.`, {
+    hint: "Live `context` values and `hooks` cannot cross processes. Omit them, or move the session.",
+  });
 }
 
 /** Begins a task here, with one commit; false when it has to queue. */

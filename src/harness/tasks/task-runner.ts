@@ -3,6 +3,7 @@ import {
   answerRows,
   type Conversation,
   cancelTask,
+  misfit,
   processOf,
   settingsBehind,
   waitingTasks,
@@ -12,6 +13,8 @@ import { notFound, RivuletError } from "../../base/error.ts";
 import * as is from "../../base/options.ts";
 import { type Fields, invalid, ownerOf, readArgument, readOptions } from "../../base/options.ts";
 import { type Agent, agentField, type Store, type TaskRecord } from "../../contract/index.ts";
+import { startHeartbeat } from "./heartbeat.ts";
+import { Rollouts } from "./rollouts.ts";
 
 /** The shortest time between two sweeps, however often something is posted. */
 const leastPauseMs = 50;
@@ -29,6 +32,11 @@ export interface TaskRunnerOptions {
   readonly agents: readonly Agent[];
   /** Whether tasks of a lost process resume from their last commit (default) or fail. */
   readonly lostTasks?: "resume" | "fail";
+  /**
+   * How many conversations of a user run at once, in all processes; others wait. Only for stores that claim; defaults to
+   * no limit.
+   */
+  readonly maxPerUser?: number;
   /** The time between sweeps; defaults to two seconds. */
   readonly intervalMs?: number;
   readonly clock?: Clock;
@@ -54,6 +62,7 @@ export interface TaskRunner {
 const fields: Fields<TaskRunnerOptions> = {
   agents: is.required(is.listOf(agentField), "[lead]"),
   lostTasks: is.oneOf("resume", "fail"),
+  maxPerUser: is.count,
   intervalMs: is.duration,
   clock: is.clock,
   onProblem: is.callback,
@@ -76,6 +85,8 @@ export function taskRunner(given: TaskRunnerOptions): TaskRunner {
   const working = new Map<string, Promise<void>>();
   const pauses = new Pauses(clock, intervalMs, options.onProblem);
   const approvals = new ApprovalExpiry(store, first, clock);
+  const rollouts = new Rollouts(store, clock);
+  let leave = async () => {};
   const terms = {
     leaseMs: Math.max(...settings.map(({ leaseMs }) => leaseMs)),
     clock: first.clock,
@@ -96,7 +107,7 @@ export function taskRunner(given: TaskRunnerOptions): TaskRunner {
   /** Starts work on a conversation; returns false when no agent of the runner can do it. */
   async function takeUp(sessionId: string): Promise<boolean> {
     try {
-      const { tasks, owner } = await rootOf(sessionId);
+      const { tasks, owner } = await rootOf(sessionId, true);
       workOn(sessionId, process.enter(sessionId, owner), () => tasks);
       return true;
     } catch (error) {
@@ -118,21 +129,31 @@ export function taskRunner(given: TaskRunnerOptions): TaskRunner {
     working.set(sessionId, done);
   }
 
-  /** The tasks of a session, and the settings of the agent of its last root task. */
-  async function rootOf(sessionId: string) {
+  /** The tasks of a session, and the settings of the agent of its last root task, which may leave its version. */
+  async function rootOf(sessionId: string, mayFree = false) {
     const tasks = await store.tasks({ sessionId });
     const root = tasks.at(-1);
     const owner = root && ownerOf(root);
-    if (owner === undefined) throw unknownAgent(root);
+    if (root === undefined || owner === undefined) throw unknownAgent(root);
+    const wrong = misfit(owner, root);
+    if (wrong && !(wrong === "unknown_version" && mayFree && (await rollouts.free(root))))
+      throw unknownHome(wrong, root);
     return { tasks, owner };
   }
 
   /** Takes up conversations that no other process takes up; false if the store cannot do that. */
   async function claim(found: Set<string>): Promise<boolean> {
-    const agents = settings.map(({ agentId }) => ({ agentId }));
+    const request = {
+      agents: settings.map(({ agentId, version }) => ({
+        agentId,
+        ...(version !== undefined && { version }),
+      })),
+      places: settings.flatMap(({ place }) => place ?? []),
+      ...(options.maxPerUser !== undefined && { maxPerUser: options.maxPerUser }),
+    };
     for (;;) {
       const states = new Map<string, readonly TaskRecord[]>();
-      const claimed = await process.claim(batchSize, terms, { agents }, async (sessionId) => {
+      const claimed = await process.claim(batchSize, terms, request, async (sessionId) => {
         await untilMovable(sessionId);
         const { tasks, owner } = await rootOf(sessionId);
         states.set(sessionId, tasks);
@@ -159,6 +180,7 @@ export function taskRunner(given: TaskRunnerOptions): TaskRunner {
   }
 
   async function sweep(): Promise<readonly string[]> {
+    if (isShared) await rollouts.look(ownerOf);
     const found = new Set<string>();
     const listed = new Set<string>();
     let started = 0;
@@ -190,6 +212,7 @@ export function taskRunner(given: TaskRunnerOptions): TaskRunner {
   return {
     sweep,
     start() {
+      leave = startHeartbeat(store, settings);
       let woken = new AbortController();
       const unwatch = isShared
         ? store.watch({ inbox: "*" }, () => woken.abort("woken"))
@@ -226,6 +249,7 @@ export function taskRunner(given: TaskRunnerOptions): TaskRunner {
       await looking;
       await process.shutDown();
       await Promise.all(working.values());
+      await leave();
     },
   };
 }
@@ -396,6 +420,14 @@ function settingsOf(agent: Agent): AgentSettings {
   const settings = settingsBehind(agent);
   if (settings) return settings;
   throw invalid(`${ownerOf("The agent", agent)} does not run in this process.`, agentsHint);
+}
+
+function unknownHome(code: "unknown_version" | "unknown_place", root: TaskRecord): RivuletError {
+  const { agentName, agentVersion, place, sessionId } = root;
+  const what = code === "unknown_place" ? `place ${place}` : `version ${agentVersion}`;
+  return new RivuletError(code, `Session ${sessionId} waits for ${what} of ${agentName}.`, {
+    hint: "Start a process that has it, or move the session: rivulet tasks move.",
+  });
 }
 
 function unknownAgent(root: TaskRecord | undefined): RivuletError {
