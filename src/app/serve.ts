@@ -37,8 +37,11 @@ export interface Serving {
   readonly token: string;
   /** The address of the page for the operator, with the token behind `#`, which no server and no log sees. */
   readonly pageUrl?: string;
-  /** Stops accepting, ends the streams, stops the tasks at their last step and releases them to other processes. */
-  close(): Promise<void>;
+  /**
+   * Stops accepting, ends the streams, stops the tasks at their last step and releases them to other processes. Steps that
+   * run may take `graceMs` to end (default 0), within `shutdownMs`.
+   */
+  close(options?: { readonly graceMs?: number }): Promise<void>;
 }
 
 /** The rules for the options of `serve`. */
@@ -51,6 +54,8 @@ export const serveFields: Fields<ServeOptions> = {
   shutdownMs: is.duration,
   watchdog: is.flag,
 };
+
+const closeFields: Fields<{ readonly graceMs?: number }> = { graceMs: is.integer(0) };
 
 /** Serves agents over HTTP on Node, and takes up the tasks of processes that have died. */
 export async function serve(given: ServeOptions): Promise<Serving> {
@@ -100,7 +105,8 @@ export async function serve(given: ServeOptions): Promise<Serving> {
   const stopWatchdog = watchdog ? startWatchdog(longestLease(opened.agents)) : undefined;
   const { port: bound } = server.address() as AddressInfo;
   let closing: Promise<void> | undefined;
-  async function close(): Promise<void> {
+  async function close(given: { readonly graceMs?: number } = {}): Promise<void> {
+    const { graceMs = 0 } = readOptions("close()", given, closeFields);
     const cut = Promise.withResolvers<void>();
     const timer = setTimeout(() => {
       server.closeAllConnections();
@@ -108,7 +114,14 @@ export async function serve(given: ServeOptions): Promise<Serving> {
     }, shutdownMs);
     const closed = new Promise<void>((resolve) => server.close(() => resolve()));
     connections.close();
-    await Promise.race([cut.promise, Promise.all([closed, opened.close(), runner.shutDown()])]);
+    await Promise.race([
+      cut.promise,
+      Promise.all([
+        closed,
+        opened.close(),
+        runner.shutDown({ graceMs: Math.min(graceMs, shutdownMs * 0.8) }),
+      ]),
+    ]);
     clearTimeout(timer);
     stopWatchdog?.();
     if (typeof options.store === "string") await opened.store.close();
@@ -117,7 +130,7 @@ export async function serve(given: ServeOptions): Promise<Serving> {
   return {
     ...{ url, token },
     ...(options.page && { pageUrl: token === "" ? `${url}/` : `${url}/#token=${token}` }),
-    close: () => (closing ??= close()),
+    close: (given) => (closing ??= close(given)),
   };
 }
 

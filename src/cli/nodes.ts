@@ -23,8 +23,8 @@ export async function superviseNodes(
   const database = await openDatabase(flags.postgres, env, note);
   if (database === undefined) return supervise(program, options);
   const nodes: Supervisor[] = [];
-  const close = async () => {
-    await Promise.all(nodes.map((node) => node.close()));
+  const close = async (signal?: string) => {
+    await Promise.all(nodes.map((node) => node.close(signal)));
     await database.close();
   };
   let turn = 0;

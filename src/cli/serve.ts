@@ -18,6 +18,8 @@ import {
 } from "./supervisor.ts";
 
 const demoPort = 8080;
+/** How long the steps of a process that gets SIGTERM may take to end: less than service managers wait. */
+const graceMs = 20_000;
 /** The next server of the demo listens soon after a kill. */
 const demoRetryMs = 400;
 
@@ -47,7 +49,7 @@ export async function serveProject(
   const { pageUrl, agents } = supervisor;
   console.note(`Rivulet serves ${agents.join(", ")}: ${pageUrl}`);
   if (flags.open) openBrowser(pageUrl, console);
-  await untilSignal(console, () => supervisor.close());
+  await untilSignal(console, (signal) => supervisor.close(signal));
   return 0;
 }
 
@@ -66,7 +68,7 @@ export async function startWorker(
     hasSpare: false,
   });
   console.note(`Rivulet runs the tasks of ${supervisor.agents.join(", ")}.`);
-  await untilSignal(console, () => supervisor.close());
+  await untilSignal(console, (signal) => supervisor.close(signal));
   return 0;
 }
 
@@ -93,7 +95,7 @@ export async function serveDemo({ flags }: Arguments, console: Console): Promise
     `\nOpen ${supervisor.pageUrl}\n\nThe address contains the key to this server, which works on this machine only. Ctrl-C stops it.`,
   );
   if (flags.open !== false) openBrowser(supervisor.pageUrl, console);
-  await untilSignal(console, () => supervisor.close());
+  await untilSignal(console, (signal) => supervisor.close(signal));
   return 0;
 }
 
@@ -115,16 +117,17 @@ function seconds(ms: number): string {
 /** The server process: it ends with its supervisor. */
 export async function serveForSupervisor(console: Console): Promise<number> {
   const report = (message: ServerReport, then = () => {}) => process.send?.(message, then);
-  const asked = new Promise<void>((resolve) => {
-    process.once("disconnect", resolve);
-    process.once("SIGTERM", () => resolve());
+  // A service manager lets steps end; a person at the terminal, who presses Ctrl-C, does not wait.
+  const asked = new Promise<number>((resolve) => {
+    process.once("disconnect", () => resolve(0));
+    process.once("SIGTERM", () => resolve(graceMs));
   });
   for (const signal of ["SIGINT", "SIGHUP"] as const) process.on(signal, () => {}); // the supervisor decides
   const given = await Promise.race([
     once(process, "message").then(([message]) => message as ServerSettings),
     asked,
   ]);
-  if (given === undefined) return 0;
+  if (typeof given === "number") return 0;
   let server: Pick<Serving, "url" | "token" | "pageUrl" | "close">;
   let project: Project;
   try {
@@ -145,8 +148,7 @@ export async function serveForSupervisor(console: Console): Promise<number> {
     pageUrl,
     agents: project.agents.map(({ name }) => name),
   });
-  await asked;
-  await server.close();
+  await server.close({ graceMs: await asked });
   await project.store.close();
   if (process.connected) process.disconnect();
   return 0;
@@ -174,9 +176,9 @@ function work({ agents, store }: Project): Pick<Serving, "url" | "token" | "clos
   runner.start();
   // Nothing else keeps the process alive while there is no work.
   const timer = setInterval(() => {}, 60_000);
-  const close = async () => {
+  const close: Serving["close"] = async (options) => {
     clearInterval(timer);
-    await runner.shutDown();
+    await runner.shutDown(options);
   };
   return { url: "", token: "", close };
 }
@@ -207,15 +209,20 @@ function serveOptions({ options, agents, store }: Project, settings: ServerSetti
   };
 }
 
+type EndingSignal = "SIGINT" | "SIGTERM" | "SIGHUP";
+
 /** Waits for a signal, then closes; a second signal ends the process at once. */
-async function untilSignal(console: Console, close: () => Promise<void>): Promise<void> {
-  await new Promise<void>((resolve) => {
-    for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const)
-      process.once(signal, () => resolve());
+async function untilSignal(
+  console: Console,
+  close: (signal: EndingSignal) => Promise<void>,
+): Promise<void> {
+  const signal = await new Promise<EndingSignal>((resolve) => {
+    for (const name of ["SIGINT", "SIGTERM", "SIGHUP"] as const)
+      process.once(name, () => resolve(name));
   });
   process.on("SIGINT", () => process.exit(130));
   console.note("Stopping. Running tasks stop at their last step and continue at the next start.");
-  await close();
+  await close(signal);
 }
 
 /** Opens a page in the browser of this machine, if it has one. */

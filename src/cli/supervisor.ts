@@ -14,7 +14,8 @@ export interface Supervisor {
   readonly agents: readonly string[];
   /** Kills a process that runs tasks; resolves when the next one is there. */
   kill(): Promise<void>;
-  close(): Promise<void>;
+  /** Ends the process: with SIGTERM its steps may end first. */
+  close(signal?: string): Promise<void>;
 }
 
 /** The settings that the supervisor sends to the server process. */
@@ -135,10 +136,11 @@ export async function supervise(
       current.child.kill("SIGKILL");
       await promise;
     },
-    async close() {
+    async close(signal) {
       isClosing = true;
       spare?.child.kill("SIGKILL");
-      current.child.kill("SIGTERM");
+      if (signal === "SIGTERM") current.child.kill("SIGTERM");
+      else if (current.child.connected) current.child.disconnect();
       await current.exited;
     },
   };

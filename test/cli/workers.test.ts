@@ -100,6 +100,28 @@ describe.each(kinds)("workers on %s", (kind) => {
     expect(await server.ended).toBe(0);
   }, 60_000);
 
+  it("hand their runs over between two steps when they get SIGTERM", async () => {
+    const { directory, steps, env } = await sharedStore(kind);
+    const server = await serving(directory, ["--config", config, "--no-run"], env);
+    const client = connect(server.url, { token: server.token });
+    const first = await startWorker(directory, env);
+    const lead = client.agent("lead");
+    const runs = [1, 2, 3].map((n) => lead.run("Go.", { sessionId: `handed-${kind}-${n}` }));
+    const results = Promise.all(runs.map((run) => run.result()));
+    for await (const event of runs[0] as RemoteRun) if (event.type === "task.child.started") break;
+    await startWorker(directory, env);
+    const ended = once(first, "exit");
+    first.kill("SIGTERM");
+    expect(await ended).toEqual([0, null]);
+    for (const { text } of await results)
+      expect(text).toBe("The lead has arrived at the end of the way.");
+    const events = (await Promise.all(runs.map(eventsOf))).flat();
+    expect(events.filter(({ type }) => type === "task.output_item.discarded")).toEqual([]);
+    expect(readFileSync(steps, "utf8").trim().split("\n")).toHaveLength(runs.length * 3);
+    server.child.kill("SIGTERM");
+    expect(await server.ended).toBe(0);
+  }, 60_000);
+
   it("continue after an answer and a cancel that a server without tasks takes", async () => {
     const { directory, env } = await sharedStore(kind);
     const server = await serving(directory, ["--config", config, "--no-run"], env);

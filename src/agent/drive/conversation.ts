@@ -9,6 +9,7 @@ import { type AgentSettings, nameOf } from "../loop/settings.ts";
 import { type TaskConversation, type TaskRun, untilItEnds } from "../loop/task-run.ts";
 import { cancelChildOf, cancelChildren, runChild } from "./child.ts";
 import { type Drive, drive, isRefusedBeginning } from "./drive.ts";
+import { HandOver, shuttingDown } from "./hand-over.ts";
 import { inherited, misfit } from "./home.ts";
 import { endingSettings } from "./lifecycle.ts";
 import { cancelRow, type Plan, plan, postCancel, rootRecord, Workload } from "./plan.ts";
@@ -52,6 +53,9 @@ export class Conversation implements TaskConversation {
   /** Tasks that could not be opened here: they wait for another owner. */
   readonly #stuck = new Set<string>();
   readonly #leaseMs: number;
+  readonly handOver: HandOver;
+  /** Until when, by the clock of this machine, no other process can have taken the lease. */
+  #heldUntil: number;
   #workload: { readonly reading?: Promise<Workload>; next?: Promise<Workload> | undefined } = {};
   #lease: Lease;
   /** Lets the next suspect of this process run; absent unless this conversation is one. */
@@ -74,6 +78,10 @@ export class Conversation implements TaskConversation {
     this.#lease = lease;
     this.#endTurn = endTurn;
     this.#leaseMs = settings.leaseMs;
+    // The lease was acquired before, so a part of its time is over.
+    this.#heldUntil = performance.now() + this.#leaseMs / 2;
+    const lost = this.lost.signal;
+    this.handOver = new HandOver(this.drives, lost, () => void this.#giveUp());
     this.#renewal = setInterval(() => void this.#renew(), this.#leaseMs / 3);
     this.#renewal.unref?.();
     this.#unwatch = this.store.watch({ inbox: this.sessionId }, () => {
@@ -222,7 +230,7 @@ export class Conversation implements TaskConversation {
   async #lookOnce(): Promise<void> {
     this.#isQuiet = true;
     const workload = await Workload.read(this.store, this.sessionId);
-    if (!this.isOpen) return;
+    if (!this.isOpen || this.handOver.hasBegun) return;
     const { posts, records } = workload;
     this.#isQuiet &&= posts.length === 0 && records.every(({ taskId }) => this.drives.has(taskId));
     for (const post of posts) {
@@ -280,6 +288,7 @@ export class Conversation implements TaskConversation {
   release({ record, rows, task }: Drive): void {
     const { taskId, mode, parentTaskId = "", status } = record;
     this.drives.delete(taskId);
+    this.handOver.rested(taskId);
     if (status !== "suspended") this.process.childAgents.delete(taskId);
     for (const { id } of rows) this.#tried.add(id);
     if (!task && (status === "in_progress" || status === "queued")) this.#stuck.add(taskId);
@@ -355,6 +364,12 @@ export class Conversation implements TaskConversation {
     }
   }
 
+  /** Stores the results of the last steps, which are not awaited, and gives the conversation up. */
+  async #giveUp(): Promise<void> {
+    await Promise.allSettled([...this.#logs.values()].map((log) => log.flush()));
+    this.lose(shuttingDown());
+  }
+
   /** Stops all drives: an event that was not written must not be shown, and nothing more is written. */
   lose(error: unknown): void {
     if (!this.lost.signal.aborted) {
@@ -365,11 +380,19 @@ export class Conversation implements TaskConversation {
     void this.look();
   }
 
+  /** Resolves when the lease holds; a process that was stopped for longer than its lease must run nothing more. */
+  async assertHeld(): Promise<void> {
+    if (performance.now() >= this.#heldUntil) await this.#renew();
+    this.lost.signal.throwIfAborted();
+  }
+
   async #renew(): Promise<void> {
+    const startedAt = performance.now();
     try {
       const [lease] = await this.store.renew([this.#lease], this.#leaseMs);
       if (lease) {
         this.#lease = lease;
+        this.#heldUntil = startedAt + this.#leaseMs;
         if (!this.isSuspect) this.#leaveTurn();
       } else this.lose(new RivuletError("fenced", "Another process has taken this session over."));
     } catch {

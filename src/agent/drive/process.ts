@@ -5,6 +5,7 @@ import { FlushQueue } from "../events/flush-queue.ts";
 import type { AgentSettings } from "../loop/settings.ts";
 import type { OnModelCall } from "../loop/task-run.ts";
 import { Conversation } from "./conversation.ts";
+import { shuttingDown } from "./hand-over.ts";
 import { claimLeases, SuspectQueue, type TakenLease } from "./suspects.ts";
 
 /** A call that waits in this process for its task. */
@@ -161,6 +162,20 @@ export class Process {
     }
   }
 
+  /** Starts nothing more, and releases each conversation between two steps; resolves when all are, or after the time. */
+  async handOver(graceMs: number): Promise<void> {
+    this.runNothing();
+    const opened = await Promise.allSettled(this.#conversations.values());
+    const open = opened.flatMap((result) =>
+      result.status === "fulfilled" && result.value ? [result.value] : [],
+    );
+    for (const conversation of open) conversation.handOver.begin();
+    const { promise: isLate, resolve } = Promise.withResolvers<void>();
+    const timer = setTimeout(resolve, graceMs);
+    await Promise.race([Promise.all(open.map(({ closed }) => closed)), isLate]);
+    clearTimeout(timer);
+  }
+
   /** Stops all tasks at their last commit and releases their leases, so that another process can continue them. */
   async shutDown(): Promise<void> {
     this.#closing.abort(shuttingDown());
@@ -171,13 +186,6 @@ export class Process {
     for (const conversation of open) conversation.lose(shuttingDown());
     await Promise.all(open.map(({ closed }) => closed));
   }
-}
-
-function shuttingDown(): RivuletError {
-  return new RivuletError("shutting_down", "This process is shutting down.", {
-    retryable: true,
-    hint: "The work is stored. Another process, or this one after a restart, continues it.",
-  });
 }
 
 /** The processes that own conversations, behind one listener. */

@@ -33,9 +33,11 @@ export async function act(task: TaskRun): Promise<boolean> {
   function start(pending: PendingCall): void {
     const { id } = pending.call;
     const known = posts;
+    const hasEnded = task.conversation.handOver.callRuns(task.identity.ref.taskId);
     const ended = runCall(task, pending, batch).then(
       (outcome) => {
         running.delete(id);
+        hasEnded();
         if (outcome !== "child_waits") moved = true;
         // A row posted during the call may be the awaited answer, so the call runs once more.
         else if (posts === known) childWaits.add(id);
@@ -44,6 +46,7 @@ export async function act(task: TaskRun): Promise<boolean> {
       },
       (error: unknown) => {
         failure ??= { error };
+        hasEnded();
         wake();
       },
     );

@@ -233,6 +233,7 @@ async function execute(
   // A suspended child must end before its call; the end of the task ends both.
   if (stopped.aborted && task.output.childCalls.has(call.id)) return childWaiting;
   let childWaits = false;
+  await task.conversation.assertHeld();
   const outcome = await traceToolCall(task, call, (onRetry) =>
     executeTool(definition, input, {
       execution: executionOf(definition, settings.toolkit.execution, settings.execution),

@@ -46,6 +46,7 @@ export async function runLoop(task: TaskRun, input: readonly Message[]): Promise
 
 async function stepUntilRest(task: TaskRun): Promise<RestingEnding> {
   for (;;) {
+    await task.conversation.handOver.beforeStep(task.identity.ref.taskId);
     const ending = await step(task);
     if (ending !== undefined) return ending;
   }

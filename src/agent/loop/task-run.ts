@@ -46,6 +46,15 @@ export interface TaskConversation {
   readonly sessionId: string;
   /** Aborts when this process may no longer write. */
   readonly lost: { readonly signal: AbortSignal };
+  /** Knows when no task is within a step. */
+  readonly handOver: {
+    /** Called before each step of a task; during a hand-over to another process it rejects in the end. */
+    beforeStep(taskId: string): Promise<never> | undefined;
+    /** Counts a call that runs; returns the function that ends it. */
+    callRuns(taskId: string): () => void;
+  };
+  /** Rejects when this process has lost the conversation; asks the store when it may have. */
+  assertHeld(): Promise<void>;
   /** Calls `run` when a row was posted to the conversation; the returned function ends that. */
   onPost(run: () => void): () => void;
   /** Runs an agent as the child of a call, or continues the child that the call has started. */

@@ -55,8 +55,11 @@ export interface TaskRunner {
   start(): void;
   /** Cancels a task and its descendants, in whatever process. */
   cancel(taskId: string, reason?: string): Promise<void>;
-  /** Stops all work of this process on the store and releases its leases; another process can resume the tasks. */
-  shutDown(): Promise<void>;
+  /**
+   * Stops all work of this process on the store and releases its leases; another process can resume the tasks. Steps that
+   * run may take `graceMs` to end (default 0).
+   */
+  shutDown(options?: { readonly graceMs?: number }): Promise<void>;
 }
 
 const fields: Fields<TaskRunnerOptions> = {
@@ -67,6 +70,8 @@ const fields: Fields<TaskRunnerOptions> = {
   clock: is.clock,
   onProblem: is.callback,
 };
+
+const shutDownFields: Fields<{ readonly graceMs?: number }> = { graceMs: is.integer(0) };
 
 /** Creates a task runner for these agents. */
 export function taskRunner(given: TaskRunnerOptions): TaskRunner {
@@ -244,9 +249,11 @@ export function taskRunner(given: TaskRunnerOptions): TaskRunner {
       const target = { settings: owner, conversation: root.sessionId, taskId };
       await cancelTask(process, target, reason);
     },
-    async shutDown() {
+    async shutDown(given = {}) {
+      const { graceMs = 0 } = readOptions("shutDown()", given, shutDownFields);
       stop.abort();
       await looking;
+      if (graceMs > 0) await process.handOver(graceMs);
       await process.shutDown();
       await Promise.all(working.values());
       await leave();

@@ -1,9 +1,18 @@
 import { join } from "node:path";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
+import { processOf } from "../../../src/agent/drive/process.ts";
+import { settingsKey } from "../../../src/agent/loop/settings.ts";
 import { taskRunner } from "../../../src/harness/tasks/task-runner.ts";
-import { HarnessAgent, memoryStore, type Store, sqliteStore, tool } from "../../../src/index.ts";
+import {
+  HarnessAgent,
+  memoryStore,
+  ReActAgent,
+  type Store,
+  sqliteStore,
+  tool,
+} from "../../../src/index.ts";
 import { isTerminal } from "../../../src/protocol/task.ts";
-import { scriptedModel } from "../../../src/testing.ts";
+import { ManualClock, scriptedModel } from "../../../src/testing.ts";
 import { expectLawful } from "../../agent/support/laws.ts";
 import { createFolder, removeFolder } from "../../store/support/folder.ts";
 
@@ -96,4 +105,90 @@ describe.each(["memory", "sqlite"])("a process that shuts down (%s)", (kind) => 
     await next.shutDown();
     await store.close();
   });
+
+  it("hands over between two steps when it has the time, so that nothing is repeated", async () => {
+    const store = kind === "memory" ? memoryStore() : sqliteStore(join(folder, "handed.db"));
+    const first = castOn({ ...store });
+    const run = first.lead.run("Go.", { sessionId });
+    await expect.poll(() => first.ran.length).toBe(6);
+    const { taskId } = await run.task;
+    const runner = taskRunner({ agents: [first.lead] });
+    let isDown = false;
+    const down = runner.shutDown({ graceMs: 600_000 }).then(() => {
+      isDown = true;
+    });
+    for (let turn = 0; turn < 50; turn += 1) await new Promise((done) => setImmediate(done));
+    expect(isDown).toBe(false); // tools run
+    const rejected = expect(run.result()).rejects.toMatchObject({ code: "shutting_down" });
+    first.open();
+    await Promise.all([down, rejected]);
+    expect(await store.owner(sessionId)).toBeUndefined();
+
+    const second = castOn({ ...store });
+    const next = taskRunner({ agents: [second.lead] });
+    expect(await next.sweep()).toEqual([sessionId]);
+    const statuses = async () =>
+      (await store.tasks({ rootTaskId: taskId })).map(({ status }) => status);
+    await expect.poll(async () => (await statuses()).every(isTerminal)).toBe(true);
+    expect(await statuses()).toEqual(["completed", "completed", "completed"]);
+    expect(second.ran).toEqual([]);
+    await expectLawful(store, taskId);
+    await next.shutDown();
+    await store.close();
+  });
+
+  it("stops what takes longer than its time", async () => {
+    const store = kind === "memory" ? memoryStore() : sqliteStore(join(folder, "late.db"));
+    const first = castOn({ ...store });
+    const run = first.lead.run("Go.", { sessionId });
+    const rejected = expect(run.result()).rejects.toMatchObject({ code: "shutting_down" });
+    await expect.poll(() => first.ran.length).toBe(6);
+    await taskRunner({ agents: [first.lead] }).shutDown({ graceMs: 20 });
+    await rejected;
+    expect(await store.owner(sessionId)).toBeUndefined();
+    await store.close();
+  });
+});
+
+it("a process whose lease has ended does not run the next tool", async () => {
+  const clock = new ManualClock(1_000_000_000);
+  const store = memoryStore({ clock });
+  const ran: string[] = [];
+  const asked = Promise.withResolvers<void>();
+  const answer = Promise.withResolvers<void>();
+  const act = tool({
+    name: "act",
+    description: "Acts.",
+    idempotent: true,
+    execute: (_, { callId }) => void ran.push(callId),
+  });
+  const agent = new ReActAgent({
+    ...{ name: "lead", store: { ...store }, tools: [act] },
+    model: scriptedModel([{ call: "act" }, "Done."]),
+    hooks: [
+      {
+        name: "slow",
+        async preActing() {
+          asked.resolve();
+          await answer.promise;
+        },
+      },
+    ],
+  });
+  const run = agent.run("Go.", { sessionId });
+  await asked.promise;
+  // The process is stopped: it renews nothing, while another one takes the conversation.
+  const taking = clock.advance(10_001).then(() => store.acquire(sessionId, "another", 600_000));
+  const taken = await taking;
+  if (taken === undefined) throw new Error("The lease has not ended.");
+  const { now } = performance;
+  vi.spyOn(performance, "now").mockImplementation(() => now.call(performance) + 10_001);
+  answer.resolve();
+  const owner = processOf(agent[settingsKey].store);
+  await expect.poll(() => owner.owned(sessionId)).toBeUndefined();
+  vi.restoreAllMocks();
+  expect(ran).toEqual([]);
+  await store.release(taken);
+  expect((await run.result()).text).toBe("Done.");
+  expect(ran).toHaveLength(1);
 });
