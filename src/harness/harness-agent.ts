@@ -80,7 +80,7 @@ export async function offerOf(agent: Agent): Promise<Offer> {
 
 async function partsOffered({ options, pieces }: AssembledHarness): Promise<Partial<Offer>> {
   const { workspace = defaultWorkspace, filesystem = { sandbox: false } } = options;
-  const isFolder = filesystem && "sandbox" in filesystem;
+  const isFolder = typeof filesystem === "object" && "sandbox" in filesystem;
   const parts = await Promise.all(pieces.map((piece) => piece.offers?.()));
   return Object.assign(isFolder ? { workspace: basename(resolve(workspace)) } : {}, ...parts);
 }
@@ -206,13 +206,14 @@ function ofPeople(prepare: PrepareInput): PrepareInput {
 }
 
 function assemble(harness: Harness, pieces: readonly Piece[]): ReActAgentOptions {
-  const { options, store, clock } = harness;
+  const { options, store, clock, place } = harness;
   const notes = pieces.flatMap(({ notes = [] }) => notes);
   const resolvers = pieces.flatMap(({ resolveChild }) => resolveChild ?? []);
   return {
     ...agentOptionsOf(options),
     store,
     clock,
+    ...(place !== undefined && { place }),
     hooks: [...pieces.flatMap(({ hooks = [] }) => hooks), contextHook(compactor(harness), notes)],
     toolSources: pieces.flatMap(({ toolSources = [] }) => toolSources),
     async prepareInput(messages, task) {

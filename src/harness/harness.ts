@@ -11,7 +11,9 @@ import type { NoteSource } from "./context/notes.ts";
 import { type Filesystem, filesystemField } from "./filesystem/filesystem.ts";
 import { localFilesystem } from "./filesystem/local.ts";
 import { type IsolationScope, scopeField } from "./filesystem/path.ts";
+import { placeOf, rootOf } from "./filesystem/place.ts";
 import { isSandboxChoice, type SandboxChoice, sandboxFilesystem } from "./filesystem/sandbox.ts";
+import { storeFilesystem } from "./filesystem/store.ts";
 import {
   type McpServers,
   type McpServersByName,
@@ -32,8 +34,11 @@ export interface HarnessAgentOptions extends ReActAgentOptions {
   readonly store?: Store | string;
   /** The directory of the agent's files; defaults to `.rivulet/workspace`. */
   readonly workspace?: string;
-  /** The files of the workspace, instead of a local directory; or whether they can execute commands; false: no files. */
-  readonly filesystem?: Filesystem | SandboxChoice | false;
+  /**
+   * The files of the workspace, instead of a local directory; `"store"`: in the store, for all processes; or whether they
+   * can execute commands; false: no files.
+   */
+  readonly filesystem?: Filesystem | SandboxChoice | "store" | false;
   /** Which tasks share files; defaults to `user`: each user has their own. */
   readonly isolation?: IsolationScope;
   /** The files in the system prompt, the most important first, or a hook that replaces them. */
@@ -74,6 +79,8 @@ export interface Harness {
   readonly options: HarnessAgentOptions;
   readonly store: Store;
   readonly clock: Clock;
+  /** The place of its local files, on a store that machines share. */
+  readonly place: string | undefined;
   /** Absent when the agent has no files. */
   readonly workspace?: Workspace;
   /** Absent when the agent can have no MCP servers. */
@@ -139,13 +146,15 @@ export function openHarness(given: HarnessAgentOptions, create: Harness["create"
   const { clock = systemClock, isolation = "user" } = options;
   const store = openStore(options.store ?? "sqlite:.rivulet/rivulet.db");
   const warn = options.onWarning ?? warnProcess;
-  const filesystem = filesOf(options, warn);
+  const filesystem = filesOf(options, store, warn);
   const workspace = filesystem ? openWorkspace(filesystem, isolation) : undefined;
   const servers = serversOf(options, workspace, clock, warn);
   const { skills: names } = options;
   const { files } = workspace ?? {};
   const skills = files && names !== false ? openSkills({ files, clock, warn, names }) : undefined;
-  const harness = { options, store, clock, workspace, servers, skills, warn, create };
+  const root = filesystem && store.isShared ? rootOf(filesystem) : undefined;
+  const place = options.place ?? (root === undefined ? undefined : placeOf(root));
+  const harness = { options, store, clock, place, workspace, servers, skills, warn, create };
   return { ...harness, memory: openMemory(harness) };
 }
 
@@ -156,8 +165,10 @@ function warnProcess(message: string): void {
 
 function filesOf(
   { filesystem = { sandbox: false }, workspace = defaultWorkspace }: HarnessAgentOptions,
+  store: Store,
   onWarning: Harness["warn"],
 ): Filesystem | false {
+  if (filesystem === "store") return storeFilesystem(store);
   if (filesystem === false || !("sandbox" in filesystem)) return filesystem;
   const { sandbox } = filesystem;
   if (sandbox === false) return localFilesystem(workspace);
@@ -196,7 +207,13 @@ function orHook(field: Field): Field {
 
 const ownFields: Fields<Omit<HarnessAgentOptions, keyof ReActAgentOptions>> = {
   workspace: { ...is.name, example: '"./workspace"' },
-  filesystem: is.orFalse(is.or(filesystemField, "{ sandbox: true }", isSandboxChoice)),
+  filesystem: is.orFalse(
+    is.or(
+      filesystemField,
+      '"store" or { sandbox: true }',
+      (value) => value === "store" || isSandboxChoice(value),
+    ),
+  ),
   isolation: scopeField,
   contextFiles: orHook(is.listOf(is.name)),
   maxContextTokens: is.count,
@@ -224,7 +241,7 @@ export function agentOptionsOf(options: HarnessAgentOptions): ReActAgentOptions 
 
 function check(options: HarnessAgentOptions): void {
   const { workspace, filesystem } = options;
-  const isChoice = filesystem && "sandbox" in filesystem;
+  const isChoice = typeof filesystem === "object" && "sandbox" in filesystem;
   if (workspace !== undefined && filesystem !== undefined && !isChoice) {
     const hint = "Pass a directory, a filesystem, or filesystem: false for no files.";
     throw invalid("workspace and filesystem are both set.", hint);

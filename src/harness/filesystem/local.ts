@@ -48,6 +48,7 @@ import {
 } from "./filesystem.ts";
 import { type Lock, lockOf } from "./lock.ts";
 import { maxDepth, type Place, pathIn, reservedPrefix } from "./path.ts";
+import { withRoot } from "./place.ts";
 
 /** Options of a local filesystem. */
 export interface LocalFilesystemOptions extends FilesystemOptions {
@@ -64,7 +65,7 @@ const lookMs = 50;
 export function localFilesystem(root: string, given: LocalFilesystemOptions = {}): Filesystem {
   readArgument("root", root, required(name, '"./workspace"'));
   const options = readOptions("localFilesystem()", given, localFields);
-  return volumeFilesystem(localVolume(resolve(root), options), options);
+  return withRoot(volumeFilesystem(localVolume(resolve(root), options), options), root);
 }
 
 /** A volume on a disk. */

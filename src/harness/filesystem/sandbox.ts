@@ -28,6 +28,7 @@ import {
   withVolume,
 } from "./filesystem.ts";
 import { localVolume } from "./local.ts";
+import { withRoot } from "./place.ts";
 
 /** Options of a sandboxed filesystem. */
 export interface SandboxFilesystemOptions extends FilesystemOptions, SandboxOptions {}
@@ -54,7 +55,8 @@ export function sandboxFilesystem(
 ): SandboxFilesystem {
   readArgument("root", root, is.required(is.name, '"./workspace"'));
   const options = readOptions("sandboxFilesystem()", given, allFields);
-  return volumeFilesystem(openSandbox(resolve(root), options), options) as SandboxFilesystem;
+  const files = volumeFilesystem(openSandbox(resolve(root), options), options);
+  return withRoot(files as SandboxFilesystem, root);
 }
 
 function openSandbox(path: string, options: SandboxFilesystemOptions): Volume {
