@@ -4,6 +4,7 @@ import {
   agentScopeRoutes,
   agUiRoutes,
   aiSdkRoutes,
+  mcpRoutes,
   responsesRoutes,
 } from "../adapters/index.ts";
 import { agentWith, processOf, settingsBehind } from "../agent/index.ts";
@@ -56,11 +57,12 @@ const adapterRoutes = {
   agentscope: agentScopeRoutes,
   "ag-ui": agUiRoutes,
   "ai-sdk": aiSdkRoutes,
+  mcp: mcpRoutes,
   responses: responsesRoutes,
 } as const;
 /**
  * A protocol of another ecosystem: `a2a` (Agent2Agent), `agentscope` (the AgentScope task protocol), `ag-ui` (AG-UI),
- * `ai-sdk` (the chats of the AI SDK), or `responses` (the Responses API of OpenAI).
+ * `ai-sdk` (the chats of the AI SDK), `mcp` (the Model Context Protocol), or `responses` (the Responses API of OpenAI).
  */
 export type AdapterName = keyof typeof adapterRoutes;
 

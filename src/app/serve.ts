@@ -3,7 +3,7 @@ import { once } from "node:events";
 import type { IncomingMessage, Server, ServerResponse } from "node:http";
 import type { AddressInfo, Socket } from "node:net";
 import { createAdaptorServer } from "@hono/node-server";
-import { loadA2a } from "../adapters/index.ts";
+import { loadA2a, loadMcp } from "../adapters/index.ts";
 import { processOf, settingsBehind } from "../agent/index.ts";
 import { RivuletError } from "../base/error.ts";
 import * as is from "../base/options.ts";
@@ -80,6 +80,7 @@ export async function serve(given: ServeOptions): Promise<Serving> {
     ? (options.token ?? "")
     : (options.token ?? randomBytes(32).toString("base64url"));
   if (options.adapters?.includes("a2a")) await loadA2a(); // fails now, not with the first request
+  if (options.adapters?.includes("mcp")) await loadMcp();
   const opened = openApp(token === "" ? appOptions : { ...appOptions, token });
   if (!run) leaveRunning(opened.store);
   const runner = taskRunner({ agents: opened.agents, lostTasks });

@@ -15,6 +15,7 @@ export { commonHeaders, Door, type RequestLog } from "./door.ts";
 export { badRequest, errorResponse, publicError, statusOf, unknownAgent } from "./errors.ts";
 export { Feeds } from "./feed.ts";
 export { agentOf, type FoundTask, findTask, ownedBy } from "./found-task.ts";
+export { checkBody, hashOf, taskIdOf } from "./idempotency.ts";
 export { limitFields, limitsOf, type ServerLimits, UserLimits } from "./limits.ts";
 export { Metrics, metricsRoute } from "./metrics.ts";
 export { openApi } from "./openapi.ts";

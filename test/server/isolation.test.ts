@@ -46,6 +46,7 @@ const rpc = (method: string, params: object) => ({
 const message = (more: object) => ({
   message: { messageId: "m", role: "ROLE_USER", parts: [{ text: "approve" }], ...more },
 });
+const mcpTool = (name: string, given: object) => rpc("tools/call", { name, arguments: given });
 const publicRoute = "public, and holds no data of users";
 
 /** One row for each route of the server. */
@@ -152,6 +153,22 @@ const rows: Readonly<Record<string, Row>> = {
   "GET /openai/v1/responses/:id/input_items": asIs,
   "POST /openai/v1/responses/:id/cancel": asIs,
   "DELETE /openai/v1/responses/:id": asIs,
+  "POST /mcp": ({ task, session, approval }) => {
+    const begin = { agent: "lead", message: "Go." };
+    return [
+      mcpTool("agent_get", { task_id: task }),
+      mcpTool("agent_cancel", { task_id: task }),
+      mcpTool("agent_update", { task_id: task, message: "x" }),
+      mcpTool("agent_update", {
+        task_id: task,
+        answers: [{ approval_id: approval, decision: "approve" }],
+      }),
+      mcpTool("agent_start", { ...begin, session }),
+      mcpTool("agent_start", { ...begin, idempotency_key: key }),
+    ];
+  },
+  "GET /mcp": asIs,
+  "DELETE /mcp": asIs,
   "POST /a2a/:agent": ({ task, session }) => [
     rpc("GetTask", { id: task }),
     rpc("CancelTask", { id: task }),
@@ -162,6 +179,8 @@ const rows: Readonly<Record<string, Row>> = {
     rpc("SendMessage", message({ taskId: task, contextId: session })),
   ],
 };
+
+const adapters = ["a2a", "agentscope", "ag-ui", "ai-sdk", "mcp", "responses"] as const;
 
 /** A server of two users, and everything that ann has. */
 async function open() {
@@ -198,12 +217,16 @@ async function open() {
   const users = { [tokens.ann]: { userId: "ann" }, [tokens.bob]: { userId: "bob" } };
   const { app } = openApp({
     ...{ agents, store, prompts: true, log: false, limits: unlimited },
-    ...{ auth: { tokens: users }, adapters: ["a2a", "agentscope", "ag-ui", "ai-sdk", "responses"] },
+    ...{ auth: { tokens: users }, adapters },
   });
   const send = async (token: string, method: string, path: string, body?: object) => {
     const response = await app.request(`http://localhost${path}`, {
       method,
-      headers: { authorization: `Bearer ${token}`, "content-type": "application/json" },
+      headers: {
+        authorization: `Bearer ${token}`,
+        accept: "application/json, text/event-stream",
+        "content-type": "application/json",
+      },
       ...(body && method !== "GET" && { body: JSON.stringify(body) }),
     });
     return { status: response.status, text: await response.text() };
@@ -387,6 +410,7 @@ function mayStart(route: string): boolean {
     "POST /api/chat",
     "POST /openai/v1/responses",
     "POST /agui/:agent",
+    "POST /mcp",
   ].includes(route);
 }
 

@@ -1,0 +1,56 @@
+import {
+  type CallToolResult,
+  CLIENT_CAPABILITIES_META_KEY,
+  type ClientCapabilities,
+  type McpServer,
+  ProtocolError,
+  type ServerContext,
+} from "@modelcontextprotocol/server";
+import type { TaskRecord } from "../../contract/index.ts";
+import { publicError } from "../../server/index.ts";
+import { contentOf } from "./content.ts";
+import type { McpCall, Rested } from "./runs.ts";
+
+/** The key of `_meta` under which a result names its task and session. */
+const taskMeta = "io.rivulet/task";
+
+/** The result of a task that has ended. */
+export function finalResult(
+  call: McpCall,
+  { taskId: id, sessionId, status }: TaskRecord,
+  reply: Pick<NonNullable<Rested["reply"]>, "content" | "structured"> | undefined,
+): CallToolResult {
+  const content = contentOf(reply?.content ?? [], call.addressOf);
+  const note = status === "completed" ? [] : [{ type: "text" as const, text: `status: ${status}` }];
+  const structured = reply?.structured;
+  return {
+    content: [...note, ...content],
+    ...(typeof structured === "object" && structured !== null
+      ? { structuredContent: structured as Record<string, unknown> }
+      : {}),
+    ...(status === "cancelled" && { isError: true }),
+    _meta: { [taskMeta]: { task_id: id, session_id: sessionId } },
+  };
+}
+
+/** An error as the model of the client reads it. */
+export function errorResult(thrown: unknown): CallToolResult {
+  if (thrown instanceof ProtocolError) throw thrown;
+  const { code, message: words, hint } = publicError(thrown);
+  const full = hint === undefined ? words : `${words} ${hint}`;
+  return {
+    content: [{ type: "text", text: full }],
+    isError: true,
+    _meta: { "io.rivulet/error": code },
+  };
+}
+
+/** What the client of a request can do. */
+export function capabilitiesOf(
+  { server }: McpServer,
+  { mcpReq }: ServerContext,
+): ClientCapabilities | undefined {
+  const envelope = mcpReq.envelope as Readonly<Record<string, unknown>> | undefined;
+  const declared = envelope?.[CLIENT_CAPABILITIES_META_KEY] as ClientCapabilities | undefined;
+  return declared ?? server.getClientCapabilities();
+}

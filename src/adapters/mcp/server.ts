@@ -1,0 +1,35 @@
+import { McpServer, type ServerContext } from "@modelcontextprotocol/server";
+import type { Agent } from "../../contract/index.ts";
+import { openState, stateKeyOf } from "./request-state.ts";
+import type { McpCall } from "./runs.ts";
+import { addTasks } from "./tasks.ts";
+import { addAgentTool, addTools, ownTools } from "./tools.ts";
+
+/** How long a client of 2025-11-25 may take to answer a question. */
+const roundTimeoutMs = 24 * 60 * 60_000;
+const maxRounds = 100;
+
+/** A server for one request, or for one connection, with all that it offers; `callOf` gives what a request acts with. */
+export function createMcpServer(
+  agents: Iterable<Agent>,
+  callOf: (ctx: ServerContext) => McpCall,
+): McpServer {
+  const mcp = new McpServer(
+    { name: "rivulet", version: "1" },
+    {
+      instructions:
+        "Each tool with the name of an agent runs it and returns its answer. agent_start runs one in the background.",
+      inputRequired: { roundTimeoutMs, maxRounds },
+      requestState: {
+        async verify(sealed: string, ctx: ServerContext) {
+          const { services, caller } = callOf(ctx);
+          return openState(await stateKeyOf(services.store), caller.userId, sealed);
+        },
+      },
+    },
+  );
+  addTools(mcp, callOf);
+  for (const agent of agents) if (!ownTools.has(agent.name)) addAgentTool(mcp, agent, callOf);
+  addTasks(mcp, callOf);
+  return mcp;
+}
