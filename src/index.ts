@@ -26,6 +26,7 @@ export {
   type ToolOptions,
   type ToolSource,
   tool,
+  toolAgent,
 } from "./agent/index.ts";
 export {
   type AiMessage,

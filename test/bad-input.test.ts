@@ -141,6 +141,7 @@ const appOptions = (): All<server.AppOptions> => ({
   hosts: ["localhost"],
   origins: ["https://app.example"],
   adapters: ["agentscope"],
+  mcp: { resources: [], prompts: [] },
   cookieMs: 1_000,
   publicUrl: "https://agents.example",
   limits: { bodyBytes: 1_000 },

@@ -70,3 +70,4 @@ export {
   type ToolkitOptions,
   type ToolSource,
 } from "./tool/toolkit.ts";
+export { toolAgent, toolBehind } from "./tool-agent.ts";

@@ -4,6 +4,8 @@ import {
   agentScopeRoutes,
   agUiRoutes,
   aiSdkRoutes,
+  type McpOffer,
+  mcpOfferFields,
   mcpRoutes,
   responsesRoutes,
 } from "../adapters/index.ts";
@@ -57,7 +59,7 @@ const adapterRoutes = {
   agentscope: agentScopeRoutes,
   "ag-ui": agUiRoutes,
   "ai-sdk": aiSdkRoutes,
-  mcp: mcpRoutes,
+  mcp: mcpRoutes(),
   responses: responsesRoutes,
 } as const;
 /**
@@ -82,6 +84,8 @@ export interface AppOptions {
   readonly origins?: readonly string[];
   /** Other protocols that the server speaks; none by default. */
   readonly adapters?: readonly AdapterName[];
+  /** What the adapter `mcp` offers besides the agents. */
+  readonly mcp?: McpOffer;
   /** The address under which clients reach the server, for agent cards and cookies; defaults to that of the request. */
   readonly publicUrl?: string;
   /** How long the cookie of a page is valid; defaults to 24 hours. */
@@ -115,6 +119,7 @@ export const appFields: Fields<AppOptions> = {
     expected: "an origin such as https://app.example",
   }),
   adapters: is.listOf(is.oneOf(...(Object.keys(adapterRoutes) as readonly AdapterName[]))),
+  mcp: is.options(mcpOfferFields),
   publicUrl: {
     fits: (value) =>
       typeof value === "string" && /^https?:$/.test(URL.parse(value)?.protocol ?? ""),
@@ -230,7 +235,9 @@ export const routes: readonly Route[] = [
 
 /** All routes of a server: one array, with those of its adapters. */
 function routesOf(options: AppOptions): readonly Route[] {
-  const adapters = [...new Set(options.adapters)].flatMap((name) => adapterRoutes[name]);
+  const adapters = [...new Set(options.adapters)].flatMap((name) =>
+    name === "mcp" ? mcpRoutes(options.mcp) : adapterRoutes[name],
+  );
   return [...routes, ...adapters, ...demoRoutes(options)];
 }
 

@@ -10,6 +10,7 @@ import { isObject } from "../../base/plain.ts";
 import type { Call, Services } from "../../server/index.ts";
 import { Waiting } from "../event-stream.ts";
 import { publicAddress } from "../foreign-media.ts";
+import type { McpOffer } from "./offer.ts";
 import type { McpCall } from "./runs.ts";
 import { createMcpServer } from "./server.ts";
 import { McpSessions } from "./sessions.ts";
@@ -23,10 +24,10 @@ interface Face {
 
 const faces = new WeakMap<Services, Face>();
 
-function faceOf(services: Services): Face {
+function faceOf(services: Services, offer: McpOffer): Face {
   const known = faces.get(services);
   if (known) return known;
-  const create = () => createMcpServer(services.agents.values(), callOf);
+  const create = () => createMcpServer(services.agents.values(), offer, callOf);
   const modern = createMcpHandler(create, { keepAliveMs: 0 });
   const face = { modern, sessions: new McpSessions(create) };
   faces.set(services, face);
@@ -39,7 +40,7 @@ function callOf({ http }: ServerContext): McpCall {
 }
 
 /** Answers a request of a client of MCP. */
-export async function answerMcp(call: Call): Promise<Response> {
+export async function answerMcp(call: Call, offer: McpOffer): Promise<Response> {
   const { request, caller, services } = call;
   const isPost = request.method === "POST";
   const body = isPost ? messageOf(call) : undefined;
@@ -58,7 +59,7 @@ export async function answerMcp(call: Call): Promise<Response> {
       scopes: [...caller.scopes],
       extra: { call: mcpCall },
     };
-    const response = await dispatch(call, body, authInfo);
+    const response = await dispatch(call, faceOf(services, offer), body, authInfo);
     for (const name of ["allow", "mcp-session-id"])
       if (response.headers.has(name)) headers[name] = response.headers.get(name) ?? "";
     const type = response.headers.get("content-type") ?? "";
@@ -89,10 +90,10 @@ function messageOf({ body }: Call): Readonly<Record<string, unknown>> {
 
 async function dispatch(
   call: Call,
+  { modern, sessions }: Face,
   body: Readonly<Record<string, unknown>> | undefined,
   authInfo: AuthInfo,
 ): Promise<Response> {
-  const { modern, sessions } = faceOf(call.services);
   const { request } = call;
   const sessionId = request.headers.get("mcp-session-id");
   if (sessionId !== null) {

@@ -33,6 +33,24 @@ export function finalResult(
   };
 }
 
+/** The result of the one call of a task, as the tool gave it. */
+export async function toolResult(
+  call: McpCall,
+  { taskId, sessionId }: TaskRecord,
+): Promise<CallToolResult> {
+  const messages = await call.services.store.session(sessionId);
+  const results = messages
+    .filter(({ metadata }) => metadata?.taskId === taskId)
+    .flatMap(({ content }) => content)
+    .filter((block) => block.type === "tool_result");
+  const { output = [], state = "error" } = results.at(-1) ?? {};
+  return {
+    content: contentOf(output, call.addressOf),
+    ...(state !== "success" && { isError: true }),
+    _meta: { [taskMeta]: { task_id: taskId, session_id: sessionId } },
+  };
+}
+
 /** An error as the model of the client reads it. */
 export function errorResult(thrown: unknown): CallToolResult {
   if (thrown instanceof ProtocolError) throw thrown;

@@ -1,6 +1,7 @@
 import { RivuletError } from "../../base/error.ts";
 import * as is from "../../base/options.ts";
 import { publicError, type Route, statusOf } from "../../server/index.ts";
+import type { McpOffer } from "./offer.ts";
 
 const messageFields = {
   jsonrpc: is.anything,
@@ -14,38 +15,42 @@ const common = { ignoresUnknown: true, errorResponse: rpcError } as const;
 const path = "/mcp";
 
 /** The routes of MCP: one address for the protocol of 2026-07-28 and, with sessions, that of 2025-11-25. */
-export const mcpRoutes: readonly Route[] = [
-  {
-    ...common,
-    method: "POST",
-    path,
-    needs: "read",
-    summary: "MCP: send a message of JSON-RPC. Tools that change something need the scope `write`.",
-    body: messageFields,
-    returns: { status: 200, description: "The JSON-RPC response, or a stream of messages." },
-    isStream: true,
-    handle: async (call) => (await loadMcp()).answerMcp(call),
-  },
-  {
-    ...common,
-    method: "GET",
-    path,
-    needs: "read",
-    summary: "MCP: follow the messages of a session (2025-11-25).",
-    returns: { status: 200, type: "text/event-stream", description: "A stream of messages." },
-    isStream: true,
-    handle: async (call) => (await loadMcp()).answerMcp(call),
-  },
-  {
-    ...common,
-    method: "DELETE",
-    path,
-    needs: "read",
-    summary: "MCP: end a session (2025-11-25); its tasks go on.",
-    returns: { status: 200, description: "The session has ended." },
-    handle: async (call) => (await loadMcp()).answerMcp(call),
-  },
-];
+export function mcpRoutes(offer: McpOffer = {}): readonly Route[] {
+  const handle: Route["handle"] = async (call) => (await loadMcp()).answerMcp(call, offer);
+  return [
+    {
+      ...common,
+      method: "POST",
+      path,
+      needs: "read",
+      summary:
+        "MCP: send a message of JSON-RPC. Tools that change something need the scope `write`.",
+      body: messageFields,
+      returns: { status: 200, description: "The JSON-RPC response, or a stream of messages." },
+      isStream: true,
+      handle,
+    },
+    {
+      ...common,
+      method: "GET",
+      path,
+      needs: "read",
+      summary: "MCP: follow the messages of a session (2025-11-25).",
+      returns: { status: 200, type: "text/event-stream", description: "A stream of messages." },
+      isStream: true,
+      handle,
+    },
+    {
+      ...common,
+      method: "DELETE",
+      path,
+      needs: "read",
+      summary: "MCP: end a session (2025-11-25); its tasks go on.",
+      returns: { status: 200, description: "The session has ended." },
+      handle,
+    },
+  ];
+}
 
 const sdkPackage = "@modelcontextprotocol/server";
 

@@ -1,9 +1,12 @@
 import { McpServer, type ServerContext } from "@modelcontextprotocol/server";
+import { toolBehind } from "../../agent/index.ts";
 import type { Agent } from "../../contract/index.ts";
+import { addDocuments } from "./documents.ts";
+import type { McpOffer } from "./offer.ts";
 import { openState, stateKeyOf } from "./request-state.ts";
 import type { McpCall } from "./runs.ts";
 import { addTasks } from "./tasks.ts";
-import { addAgentTool, addTools, ownTools } from "./tools.ts";
+import { addAgentTool, addOwnTool, addTools, ownTools } from "./tools.ts";
 
 /** How long a client of 2025-11-25 may take to answer a question. */
 const roundTimeoutMs = 24 * 60 * 60_000;
@@ -12,6 +15,7 @@ const maxRounds = 100;
 /** A server for one request, or for one connection, with all that it offers; `callOf` gives what a request acts with. */
 export function createMcpServer(
   agents: Iterable<Agent>,
+  offer: McpOffer,
   callOf: (ctx: ServerContext) => McpCall,
 ): McpServer {
   const mcp = new McpServer(
@@ -29,7 +33,13 @@ export function createMcpServer(
     },
   );
   addTools(mcp, callOf);
-  for (const agent of agents) if (!ownTools.has(agent.name)) addAgentTool(mcp, agent, callOf);
+  for (const agent of agents) {
+    if (ownTools.has(agent.name)) continue;
+    const tool = toolBehind(agent);
+    if (tool) addOwnTool(mcp, agent, tool, callOf);
+    else addAgentTool(mcp, agent, callOf);
+  }
+  addDocuments(mcp, offer, callOf);
   addTasks(mcp, callOf);
   return mcp;
 }

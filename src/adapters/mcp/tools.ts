@@ -1,6 +1,7 @@
 import {
   type CallToolResult,
   type ClientCapabilities,
+  fromJsonSchema,
   type InputRequiredResult,
   type McpServer,
   ProtocolError,
@@ -8,14 +9,15 @@ import {
   type ServerContext,
 } from "@modelcontextprotocol/server";
 import { z } from "zod";
+import { toolBehind } from "../../agent/index.ts";
 import { RivuletError } from "../../base/error.ts";
-import type { Agent, Answer, Approval, TaskRecord } from "../../contract/index.ts";
+import type { Agent, Answer, Approval, TaskRecord, Tool } from "../../contract/index.ts";
 import { badRequest, unknownAgent } from "../../server/index.ts";
 import { waitingBelow } from "../root-task.ts";
 import { progressOf } from "./progress.ts";
 import { answersOf, inputRequestsOf, keysOf, textOf } from "./questions.ts";
 import { type RequestState, sealState, stateKeyOf } from "./request-state.ts";
-import { capabilitiesOf, errorResult, finalResult } from "./results.ts";
+import { capabilitiesOf, errorResult, finalResult, toolResult } from "./results.ts";
 import {
   answerTask,
   cancelTask,
@@ -144,6 +146,22 @@ export function addAgentTool(
   });
 }
 
+/** Adds a tool that is served as an agent; the client sends its own input. */
+export function addOwnTool(
+  mcp: McpServer,
+  agent: Agent,
+  { description, inputSchema, readOnly }: Tool,
+  callOf: (ctx: ServerContext) => McpCall,
+): void {
+  const annotations = readOnly ? { annotations: { readOnlyHint: true } } : {};
+  const schema = fromJsonSchema(inputSchema as Parameters<typeof fromJsonSchema>[0]);
+  const config = { description, inputSchema: schema, ...annotations };
+  mcp.registerTool(agent.name, config, (args, ctx) => {
+    const start = { message: JSON.stringify(args ?? {}), key: keyIn(ctx) };
+    return callAgent(mcp, callOf(ctx), agent, start, ctx).catch(errorResult);
+  });
+}
+
 /** Starts a task, or continues the one that the request carries answers for, and waits until it rests. */
 async function callAgent(
   mcp: McpServer,
@@ -156,8 +174,8 @@ async function callAgent(
   const capabilities = capabilitiesOf(mcp, ctx);
   if (state === undefined) {
     const record = await startTask(call, agent, start);
-    if (wantsTask(capabilities)) return taskResultOf(record);
-    return restedResult(call, await follow(call, record, ctx), capabilities);
+    if (wantsTask(capabilities) && !toolBehind(agent)) return taskResultOf(record);
+    return restedResult(call, await follow(call, agent, record, ctx), capabilities);
   }
   if (state.tool !== agent.name) throw wrongState();
   const record = await findRoot(call, state.taskId);
@@ -171,11 +189,17 @@ async function callAgent(
   const answers = await answersOf(asked, ctx.mcpReq.inputResponses);
   if (isClosed(asked, ctx.mcpReq.inputResponses)) return waitingResult(call, record);
   await answerTask(call, record, answers);
-  return restedResult(call, await follow(call, record, ctx), capabilities);
+  return restedResult(call, await follow(call, agent, record, ctx), capabilities);
 }
 
-function follow(call: McpCall, record: TaskRecord, ctx: ServerContext): Promise<Rested> {
-  return untilRest(call, record, progressOf(ctx, record.taskId, false));
+function follow(
+  call: McpCall,
+  agent: Agent,
+  record: TaskRecord,
+  ctx: ServerContext,
+): Promise<Rested> {
+  const isOwn = toolBehind(agent) !== undefined;
+  return untilRest(call, record, progressOf(ctx, record.taskId, isOwn));
 }
 
 /** Whether the person has closed one of the questions: the task waits, and the client is not asked again. */
@@ -210,6 +234,8 @@ async function restedResult(
       requestState: sealState(secret, call.caller.userId, state),
     };
   }
+  const agent = call.services.agents.get(tool);
+  if (agent && toolBehind(agent)) return toolResult(call, record);
   return finalResult(call, record, reply);
 }
 
