@@ -13,6 +13,7 @@ const repository = fileURLToPath(new URL("..", import.meta.url));
 const checks = "tools/checks";
 const runtimes = "tools/runtimes";
 const postgres = "tools/postgres";
+const mcp = "tools/mcp";
 
 /**
  * Returns why a folder needs `npm ci`, or undefined when its dependencies match its lockfile.
@@ -226,6 +227,7 @@ if (process.argv[1] && import.meta.url === pathToFileURL(process.argv[1]).href) 
     if (!forSuite) return;
     await installDependencies(runtimes);
     await installDependencies(postgres);
+    await installDependencies(mcp);
     installSystemPackages(forSuite);
   });
 }

@@ -11,6 +11,8 @@ import { addAgentTool, addOwnTool, addTools, ownTools } from "./tools.ts";
 /** How long a client of 2025-11-25 may take to answer a question. */
 const roundTimeoutMs = 24 * 60 * 60_000;
 const maxRounds = 100;
+/** What a server offers is the same as long as it runs. */
+const fixed = { listChanged: false };
 
 /** A server for one request, or for one connection, with all that it offers; `callOf` gives what a request acts with. */
 export function createMcpServer(
@@ -23,6 +25,7 @@ export function createMcpServer(
     {
       instructions:
         "Each tool with the name of an agent runs it and returns its answer. agent_start runs one in the background.",
+      capabilities: { tools: fixed, prompts: fixed, resources: fixed },
       inputRequired: { roundTimeoutMs, maxRounds },
       requestState: {
         async verify(sealed: string, ctx: ServerContext) {
