@@ -40,10 +40,11 @@ export const agentLayers: LayerTable = {
   remote: ["base", "tool", "model", "events", "loop", "drive"],
   stream: ["base", "tool", "model", "events", "loop", "drive"],
   "react-agent.ts": ["base", "tool", "model", "events", "loop", "drive", "remote", "stream"],
+  "tool-agent.ts": ["base", "tool", "loop", "react-agent.ts"],
   "agent-tool.ts": ["base", "tool", "model", "events", "loop", "drive", "stream", "react-agent.ts"],
   "index.ts": [
     ...["base", "tool", "model", "events", "loop", "drive", "stream"],
-    ...["react-agent.ts", "agent-tool.ts"],
+    ...["react-agent.ts", "agent-tool.ts", "tool-agent.ts"],
   ],
 };
 

@@ -9,5 +9,6 @@ export {
   type McpResource,
   mcpOfferFields,
 } from "./mcp/offer.ts";
-export { loadMcp, mcpRoutes } from "./mcp/routes.ts";
+export { loadMcp, loadMcpStdio, mcpRoutes } from "./mcp/routes.ts";
+export type { McpStreams } from "./mcp/stdio.ts";
 export { responsesRoutes } from "./responses/routes.ts";

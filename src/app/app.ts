@@ -144,6 +144,7 @@ export interface OpenApp {
   readonly app: Hono;
   readonly agents: readonly Agent[];
   readonly store: Store;
+  readonly services: Services;
   /** Refuses new requests and ends all streams. */
   close(): Promise<void>;
 }
@@ -309,7 +310,7 @@ export function openApp(options: AppOptions): OpenApp {
     services.metrics.close();
     await streams.close();
   };
-  return { app, agents, store, close };
+  return { app, agents, store, services, close };
 }
 
 /** Checks that all agents use one store; those that have none of their own get the server's. */

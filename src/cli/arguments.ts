@@ -9,6 +9,7 @@ export type CommandName =
   | "run"
   | "serve"
   | "worker"
+  | "mcp"
   | "init"
   | "tasks"
   | "watch"
@@ -152,6 +153,15 @@ Sessions are stored in .rivulet/. Continue one with --session or /resume.`,
 
   rivulet worker                     the agents of rivulet.config.ts
   rivulet serve --no-run             serves what workers run`,
+  },
+  mcp: {
+    operands: "[config]",
+    summary: "serve agents to an MCP client that starts this program",
+    flags: ["config", "model", "workspace"],
+    most: 1,
+    details: `Speaks MCP over standard input and output, and ends when the client closes its end. Tasks that run then stop at their last step, and continue at the next start.
+
+  rivulet mcp                        the agents of rivulet.config.ts`,
   },
   init: {
     operands: "[folder]",

@@ -2,6 +2,7 @@ import { RivuletError } from "../base/error.ts";
 import { type Arguments, type CommandName, readArguments } from "./arguments.ts";
 import { type Console, openConsole } from "./console.ts";
 import { initProject } from "./init.ts";
+import { serveMcp } from "./mcp.ts";
 import { packageVersion } from "./package-root.ts";
 import { replayRun, watchRun } from "./replay.ts";
 import { runOnce } from "./run.ts";
@@ -19,6 +20,7 @@ const commands: Readonly<Record<CommandName, Command>> = {
   run: runOnce,
   serve: startServe,
   worker: startWorker,
+  mcp: serveMcp,
   init: initProject,
   tasks: listTasks,
   watch: watchRun,

@@ -18,6 +18,7 @@ export { agentOf, type FoundTask, findTask, ownedBy } from "./found-task.ts";
 export { checkBody, hashOf, taskIdOf } from "./idempotency.ts";
 export { limitFields, limitsOf, type ServerLimits, UserLimits } from "./limits.ts";
 export { Metrics, metricsRoute } from "./metrics.ts";
+export { Names } from "./names.ts";
 export { openApi } from "./openapi.ts";
 export { pageRoutes } from "./page.ts";
 export { PageSessions } from "./page-sessions.ts";

@@ -10,7 +10,11 @@ type Options = Omit<RunOptions<StandardSchema | undefined>, "userId" | "signal">
  * the root task that the input is for, if it exists.
  */
 export async function beginRun(
-  { services, caller, request }: Pick<Call, "services" | "caller" | "request">,
+  {
+    services,
+    caller,
+    request,
+  }: Pick<Call, "services" | "caller"> & { readonly request: Pick<Request, "signal"> },
   agent: Agent,
   input: Input,
   options: Options,

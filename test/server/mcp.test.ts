@@ -14,6 +14,7 @@ type Answer = { action: "accept" | "decline" | "cancel"; content?: Record<string
 
 async function open(...agents: readonly Agent[]) {
   const server = await startServer({ agents, adapters: ["mcp"] });
+  const mcp = (token: string) => rawClient(`${server.url}/mcp`, token);
   async function client(
     version: Version,
     token: string = tokens.ann,
@@ -34,7 +35,7 @@ async function open(...agents: readonly Agent[]) {
     await made.connect(transport);
     return made;
   }
-  return { server, client };
+  return { server, client, mcp };
 }
 const textIn = (result: { content?: unknown }) =>
   (result.content as { type: string; text?: string }[]).map(({ text = "" }) => text).join("");
@@ -83,7 +84,245 @@ describe.each(Object.keys(versions) as Version[])("a client of %s", (version) =>
     expect(textIn(result)).toBe("All clean.");
     await ann.close();
   });
+
+  it("leaves a task waiting whose question is closed, and denies one that is declined", async () => {
+    const { client } = await open(deep());
+    const closing = await client(version, tokens.ann, () => ({ action: "cancel" }));
+    const waiting = await closing.callTool({ name: "lead", arguments: { message: "Clean up." } });
+    const standing = waiting.structuredContent as { task_id: string; waiting: { tool: string }[] };
+    expect(standing).toMatchObject({ status: "suspended", waiting: [{ tool: "remove" }] });
+    await closing.close();
+    const declining = await client(version, tokens.ann, () => ({ action: "decline" }));
+    const denied = await declining.callTool({ name: "lead", arguments: { message: "Clean up." } });
+    expect(textIn(denied)).toBe("All clean.");
+    const all = await declining.callTool({
+      name: "agent_get",
+      arguments: { task_id: standing.task_id },
+    });
+    expect(all.structuredContent).toMatchObject({ status: "suspended" });
+    await declining.close();
+  });
+
+  it("gives a client without elicitation the questions, and takes answers with agent_update", async () => {
+    const { client } = await open(deep());
+    const ann = await client(version);
+    const waiting = await ann.callTool({ name: "lead", arguments: { message: "Clean up." } });
+    expect(textIn(waiting)).toMatch(/agent_update/);
+    const { task_id, waiting: asked } = waiting.structuredContent as {
+      task_id: string;
+      waiting: { approval_id: string }[];
+    };
+    const answers = asked.map(({ approval_id }) => ({ approval_id, decision: "approve" }));
+    const updated = await ann.callTool({ name: "agent_update", arguments: { task_id, answers } });
+    expect(updated.structuredContent).not.toHaveProperty("waiting");
+    const read = async () =>
+      (await ann.callTool({ name: "agent_get", arguments: { task_id } })).structuredContent;
+    await expect.poll(read, { timeout: 20_000 }).toMatchObject({
+      status: "completed",
+      text: "All clean.",
+      subagents: [
+        { path: expect.stringMatching(/helper/) },
+        { path: expect.stringMatching(/worker/) },
+      ],
+    });
+    await ann.close();
+  });
+
+  it("starts, cancels and reads a task, and reports a failure as an error of the tool", async () => {
+    const { agent, store } = scripted([[{ hang: true }]]);
+    const model = scriptedModel([{ error: new Error("Out of order.") }]);
+    const { client } = await open(agent, new ReActAgent({ name: "broken", model, store }));
+    const ann = await client(version);
+    const started = await ann.callTool({
+      name: "agent_start",
+      arguments: { agent: "lead", message: "Go." },
+    });
+    const { task_id } = started.structuredContent as { task_id: string };
+    await ann.callTool({ name: "agent_cancel", arguments: { task_id } });
+    const read = async () =>
+      (await ann.callTool({ name: "agent_get", arguments: { task_id } })).structuredContent;
+    await expect.poll(read, { timeout: 20_000 }).toMatchObject({ status: "cancelled" });
+    const failed = await ann.callTool({ name: "broken", arguments: { message: "Go." } });
+    expect(failed).toMatchObject({ isError: true });
+    expect(textIn(failed)).toMatch(/Out of order/);
+    await ann.close();
+  });
 });
+
+describe("a call over a connection that breaks", () => {
+  it("finds its task again after a cut at every message, and starts no other", async () => {
+    const store = memoryStore();
+    const { mcp } = await open(nested(store));
+    const ann = mcp(tokens.ann);
+    const call = (n: number) => ({
+      name: "lead",
+      arguments: { message: "Go.", idempotency_key: `key-${n}` },
+      _meta: { progressToken: n },
+    });
+    const { messages } = await ann.send("tools/call", call(0));
+    expect(messages.length).toBeGreaterThan(3);
+    for (let cut = 0; cut < messages.length; cut++) {
+      await ann.send("tools/call", call(cut + 1), { cut });
+      const { messages: again } = await ann.send("tools/call", call(cut + 1));
+      expect(textIn(again.at(-1)?.result as object)).toBe("The lead sums up what both have found.");
+    }
+    const roots = (await store.tasks({})).filter(({ depth }) => depth === 0);
+    expect(roots).toHaveLength(messages.length + 1);
+    const other = { name: "lead", arguments: { message: "Stop.", idempotency_key: "key-1" } };
+    const { messages: refused } = await ann.send("tools/call", other);
+    expect(refused.at(-1)?.result).toMatchObject({ isError: true });
+    expect(textIn(refused.at(-1)?.result as object)).toMatch(/another body/);
+  });
+});
+
+describe("what belongs to another user", () => {
+  it("does not exist: ids, states and tasks", async () => {
+    const { mcp } = await open(deep());
+    const [ann, bob] = [mcp(tokens.ann), mcp(tokens.bob)];
+    const params = { name: "lead", arguments: { message: "Clean up." } };
+    const asked = (await ann.send("tools/call", params, elicits)).messages.at(-1)?.result as {
+      requestState: string;
+      inputRequests: object;
+    };
+    expect(Object.keys(asked.inputRequests)).toEqual(["remove"]);
+    const inputResponses = { remove: { action: "accept", content: { decision: "approve" } } };
+    const answer = { ...params, inputResponses, requestState: asked.requestState };
+    const theirs = await bob.send("tools/call", answer, elicits);
+    expect(theirs.messages.at(-1)).toMatchObject({
+      error: { code: -32602, message: "Invalid or expired requestState" },
+    });
+    const changed = asked.requestState.replace(/.$/, (last) => (last === "A" ? "B" : "A"));
+    const tampered = await ann.send("tools/call", { ...answer, requestState: changed }, elicits);
+    expect(tampered.messages.at(-1)).toMatchObject({ error: { code: -32602 } });
+    const body = asked.requestState.split(".")[0] ?? "";
+    const [, taskId] = JSON.parse(Buffer.from(body, "base64url").toString()) as [string, string];
+    for (const task_id of [taskId, "task_none", "../x"])
+      for (const name of ["agent_get", "agent_cancel"]) {
+        const call = { name, arguments: { task_id } };
+        const { messages } = await bob.send("tools/call", call);
+        expect(messages.at(-1)?.result).toMatchObject({ isError: true });
+        expect(textIn(messages.at(-1)?.result as object)).toMatch(/There is no task/);
+      }
+    for (const method of ["tasks/get", "tasks/cancel"]) {
+      const { messages } = await bob.send(method, { taskId }, takesTasks);
+      expect(messages.at(-1)).toMatchObject({ error: { code: -32602 } });
+    }
+    const mine = await ann.send("tools/call", answer, elicits);
+    expect(textIn(mine.messages.at(-1)?.result as object)).toBe("All clean.");
+    const repeated = await ann.send("tools/call", answer, elicits);
+    expect(textIn(repeated.messages.at(-1)?.result as object)).toBe("All clean.");
+  });
+
+  it("needs the scope write for everything but reading", async () => {
+    const { mcp } = await open(scripted(["Hi."]).agent);
+    const reader = mcp(tokens.reader);
+    expect((await reader.send("tools/list", {})).status).toBe(200);
+    const params = { name: "lead", arguments: { message: "Go." } };
+    const refused = await reader.send("tools/call", params);
+    expect(refused.status).toBe(403);
+    expect(refused.messages).toMatchObject([{ error: { data: { code: "forbidden" } } }]);
+    expect((await mcp(tokens.nothing).send("tools/list", {})).status).toBe(403);
+    expect((await mcp("wrong-0123456789").send("tools/list", {})).status).toBe(401);
+  });
+});
+
+describe("the tasks extension", () => {
+  it("gives a task to a client that takes tasks, and a result to every other", async () => {
+    const { mcp } = await open(deep());
+    const ann = mcp(tokens.ann);
+    const params = { name: "lead", arguments: { message: "Clean up." } };
+    const plain = (await ann.send("tools/call", params)).messages.at(-1)?.result;
+    expect(plain).not.toHaveProperty("taskId");
+    const made = (await ann.send("tools/call", params, takesTasks)).messages.at(-1)?.result as {
+      taskId: string;
+    };
+    expect(made).toMatchObject({ resultType: "task", status: expect.any(String), ttlMs: null });
+    const { taskId } = made;
+    const get = async () =>
+      (await ann.send("tasks/get", { taskId }, takesTasks)).messages.at(-1)?.result as {
+        inputRequests: Record<string, object>;
+      };
+    await expect.poll(get, { timeout: 20_000 }).toMatchObject({ status: "input_required" });
+    const [[id = ""] = []] = Object.entries((await get()).inputRequests);
+    const inputResponses = { [id]: { action: "accept", content: { decision: "approve" } } };
+    const updated = await ann.send("tasks/update", { taskId, inputResponses }, takesTasks);
+    expect(updated.messages.at(-1)?.error).toBeUndefined();
+    await expect.poll(get, { timeout: 20_000 }).toMatchObject({
+      status: "completed",
+      result: { content: [{ type: "text", text: "All clean." }] },
+    });
+    const closed = await ann.send("tasks/get", { taskId });
+    expect(closed.messages.at(-1)).toMatchObject({ error: { code: -32021 } });
+  });
+});
+
+interface Message {
+  readonly result?: unknown;
+  readonly error?: { readonly code: number; readonly message: string };
+}
+interface SendOptions {
+  readonly capabilities?: object;
+  /** Cuts the connection after this many messages. */
+  readonly cut?: number;
+}
+const elicits: SendOptions = { capabilities: { elicitation: {} } };
+const takesTasks: SendOptions = {
+  capabilities: { extensions: { "io.modelcontextprotocol/tasks": {} } },
+};
+
+/** A client of 2026-07-28 that is plain fetch. */
+function rawClient(url: string, token: string) {
+  let id = 0;
+  async function send(
+    method: string,
+    params: Readonly<Record<string, unknown>>,
+    { capabilities = {}, cut = Number.POSITIVE_INFINITY }: SendOptions = {},
+  ): Promise<{ status: number; messages: readonly Message[] }> {
+    const given = params as { name?: string; taskId?: string; _meta?: object };
+    const named = given.name ?? given.taskId;
+    const envelope = {
+      "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+      "io.modelcontextprotocol/clientInfo": { name: "raw", version: "1" },
+      "io.modelcontextprotocol/clientCapabilities": capabilities,
+    };
+    id += 1;
+    const response = await fetch(url, {
+      method: "POST",
+      headers: {
+        authorization: `Bearer ${token}`,
+        accept: "application/json, text/event-stream",
+        "content-type": "application/json",
+        "mcp-protocol-version": "2026-07-28",
+        "mcp-method": method,
+        ...(named !== undefined && { "mcp-name": named }),
+      },
+      body: JSON.stringify({
+        ...{ jsonrpc: "2.0", id, method },
+        params: { ...params, _meta: { ...given._meta, ...envelope } },
+      }),
+    });
+    const { status } = response;
+    if (!(response.headers.get("content-type") ?? "").includes("event-stream"))
+      return { status, messages: [JSON.parse(await response.text()) as Message] };
+    const messages: Message[] = [];
+    const reader = (response.body as ReadableStream<Uint8Array>).getReader();
+    let text = "";
+    while (messages.length < cut) {
+      const { done, value } = await reader.read();
+      if (done) break;
+      text += new TextDecoder().decode(value, { stream: true });
+      const frames = text.split("\n\n");
+      text = frames.pop() ?? "";
+      for (const frame of frames) {
+        const [, data] = /^data: (.*)$/m.exec(frame) ?? [];
+        if (data) messages.push(JSON.parse(data) as Message);
+      }
+    }
+    await reader.cancel();
+    return { status, messages };
+  }
+  return { send };
+}
 
 /** An agent whose grandchild asks before it removes a file. */
 function deep(): Agent {

@@ -7,6 +7,7 @@ import {
   type ServerContext,
 } from "@modelcontextprotocol/server";
 import type { TaskRecord } from "../../contract/index.ts";
+import { rootTask } from "../../protocol/index.ts";
 import { publicError } from "../../server/index.ts";
 import { contentOf } from "./content.ts";
 import type { McpCall, Rested } from "./runs.ts";
@@ -31,6 +32,16 @@ export function finalResult(
     ...(status === "cancelled" && { isError: true }),
     _meta: { [taskMeta]: { task_id: id, session_id: sessionId } },
   };
+}
+
+/** Why a task has failed, as its log tells every reader. */
+export async function failureOf(
+  { services }: McpCall,
+  { taskId }: Pick<TaskRecord, "taskId">,
+): Promise<string> {
+  const { tree } = await services.trees.read(taskId);
+  const { message, hint } = rootTask(tree)?.error ?? { message: "The task has failed." };
+  return hint === undefined ? message : `${message} ${hint}`;
 }
 
 /** The result of the one call of a task, as the tool gave it. */

@@ -56,12 +56,19 @@ const sdkPackage = "@modelcontextprotocol/server";
 
 /** Loads the handler and with it the package of the protocol. */
 export function loadMcp(): Promise<typeof import("./handler.ts")> {
-  return import("./handler.ts").catch((cause: unknown) => {
-    if (!String((cause as Error).message).includes(sdkPackage)) throw cause;
-    const message = `The adapter mcp requires the package ${sdkPackage}, which is not installed.`;
-    const hint = `Run \`npm i ${sdkPackage}\`.`;
-    throw new RivuletError("mcp_not_installed", message, { hint, cause });
-  });
+  return import("./handler.ts").catch(throwNotInstalled);
+}
+
+/** Loads the server of a client that has started this process. */
+export function loadMcpStdio(): Promise<typeof import("./stdio.ts")> {
+  return import("./stdio.ts").catch(throwNotInstalled);
+}
+
+function throwNotInstalled(cause: unknown): never {
+  if (!String((cause as Error).message).includes(sdkPackage)) throw cause;
+  const message = `Serving agents over MCP requires the package ${sdkPackage}, which is not installed.`;
+  const hint = `Run \`npm i ${sdkPackage}\`.`;
+  throw new RivuletError("mcp_not_installed", message, { hint, cause });
 }
 
 const numbers: Readonly<Record<string, number>> = { invalid_json: -32_700, not_found: -32_001 };

@@ -18,11 +18,12 @@ import { waitingBelow } from "../root-task.ts";
 import { textOf } from "./questions.ts";
 
 /** The part of a request that tools need; over stdio there is no HTTP request behind it. */
-export interface McpCall extends Pick<Call, "services" | "caller" | "names" | "request"> {
+export interface McpCall extends Pick<Call, "services" | "caller" | "names"> {
+  readonly request: Pick<Request, "signal">;
   /** Aborted when nobody waits for the answer any more. */
   readonly signal: AbortSignal;
-  /** True: a request that the client cancels cancels its task. Without it, a lost connection must not. */
-  readonly cancels?: boolean;
+  /** Whether the client has cancelled the request, so that its task is cancelled. A lost connection cancels nothing. */
+  readonly cancels?: () => boolean;
   /** The public address of a stored file. */
   readonly addressOf: (url: string) => string;
 }
@@ -146,7 +147,7 @@ export async function untilRest(
 }
 
 async function stopped(call: McpCall, record: TaskRecord): Promise<RivuletError> {
-  if (call.cancels) await cancelTask(call, record, "The client cancelled the request.");
+  if (call.cancels?.()) await cancelTask(call, record, "The client cancelled the request.");
   return new RivuletError("shutting_down", "The wait for the task was ended.", {
     retryable: true,
     hint: `Read it with agent_get: ${record.taskId}.`,

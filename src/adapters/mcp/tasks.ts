@@ -13,7 +13,7 @@ import type { Approval, TaskRecord } from "../../contract/index.ts";
 import { isTerminal, rootTask } from "../../protocol/index.ts";
 import { waitingBelow } from "../root-task.ts";
 import { answersOf, inputRequestsOf, textOf } from "./questions.ts";
-import { capabilitiesOf, finalResult } from "./results.ts";
+import { capabilitiesOf, failureOf, finalResult } from "./results.ts";
 import { answerTask, cancelTask, findRoot, type McpCall, untilRest } from "./runs.ts";
 
 /** The id of the extension. */
@@ -54,10 +54,6 @@ export function taskResultOf(record: TaskRecord): CallToolResult {
 }
 
 const named = z.looseObject({ taskId: z.string().min(1).max(200) });
-const updated = z.looseObject({
-  taskId: z.string().min(1).max(200),
-  inputResponses: z.record(z.string(), z.unknown()),
-});
 
 /** Adds the methods of the tasks extension, which take the ids of our tasks. */
 export function addTasks(mcp: McpServer, callOf: (ctx: ServerContext) => McpCall): void {
@@ -74,12 +70,12 @@ export function addTasks(mcp: McpServer, callOf: (ctx: ServerContext) => McpCall
     const call = opened(ctx);
     return { ...(await detailOf(call, await rootOf(call, taskId))) };
   });
-  server.setRequestHandler("tasks/update", { params: updated }, async (params, ctx) => {
+  server.setRequestHandler("tasks/update", { params: named }, async ({ taskId }, ctx) => {
     const call = opened(ctx);
-    const record = await rootOf(call, params.taskId);
+    const record = await rootOf(call, taskId);
     const answers = await answersOf(
       byId(await waitingBelow(call, record.taskId)),
-      params.inputResponses,
+      ctx.mcpReq.inputResponses,
     );
     await answerTask(call, record, answers);
     return {};
@@ -114,9 +110,10 @@ async function detailOf(call: McpCall, record: TaskRecord): Promise<object> {
     return { ...task, statusMessage, inputRequests: inputRequestsOf(byId(waiting)) };
   }
   if (!isTerminal(record.status) || record.status === "cancelled") return task;
-  const { reply, error } = await untilRest(call, record);
-  if (error === undefined) return { ...task, result: finalResult(call, record, reply) };
-  const { message, hint } = error;
-  const text = hint === undefined ? message : `${message} ${hint}`;
-  return { ...task, error: { code: ProtocolErrorCode.InternalError, message: text } };
+  if (record.status === "failed") {
+    const error = { code: ProtocolErrorCode.InternalError, message: await failureOf(call, record) };
+    return { ...task, error };
+  }
+  const { reply } = await untilRest(call, record);
+  return { ...task, result: finalResult(call, record, reply) };
 }
