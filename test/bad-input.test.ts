@@ -379,6 +379,9 @@ const exports: Readonly<Record<string, Export>> = {
   "main.agentTool": {
     entry: withOptions(main.agentTool, ready, () => ({ name: "ask", description: "Asks." })),
   },
+  "main.toolAgent": {
+    entry: withOptions(main.toolAgent, look, () => ({ store: undefined, permissions: {} })),
+  },
   "main.ContextStore": {
     entry: one((values) => new main.ContextStore(values), { tenant: "acme" }),
     made: () => new main.ContextStore(),

@@ -5,8 +5,9 @@ import type {
   LanguageModelV4StreamPart,
 } from "@ai-sdk/provider";
 import { createIds } from "../base/id.ts";
+import { readOptions } from "../base/options.ts";
 import type { Agent, Store, Tool } from "../contract/index.ts";
-import { settingsBehind } from "./loop/settings.ts";
+import { agentFields, settingsBehind } from "./loop/settings.ts";
 import { ReActAgent } from "./react-agent.ts";
 import type { Permissions } from "./tool/permission.ts";
 import { definitionOf } from "./tool/tool.ts";
@@ -23,10 +24,12 @@ export function toolAgent(
   options: { readonly store?: Store | string; readonly permissions?: Permissions } = {},
 ): ReActAgent {
   const { name } = definitionOf(tool);
+  const { store, permissions } = agentFields;
+  const read = readOptions("toolAgent()", options, { store, permissions });
   const model = callingModel(name);
   tools.set(model, tool);
   const { description } = tool;
-  return new ReActAgent({ ...options, name, description, model, tools: [tool] });
+  return new ReActAgent({ ...read, name, description, model, tools: [tool] });
 }
 
 /** The tool of an agent that `toolAgent` has created; undefined for other agents. */

@@ -8,12 +8,12 @@ it("a hello runs at most 35 files of src/agent", () => {
   expect(files.length).toBeLessThanOrEqual(35);
 });
 
-it("src/agent has at most 75 files and 15,900 lines without tests", () => {
+it("src/agent has at most 75 files and 16,000 lines without tests", () => {
   const { agentFiles, agentLines } = sourceSize();
   expect(agentFiles).toBeLessThanOrEqual(75);
-  expect(agentLines).toBeLessThanOrEqual(15_900);
+  expect(agentLines).toBeLessThanOrEqual(16_000);
 });
 
-it("src has at most 73,000 lines without tests and contract suites", () => {
-  expect(sourceSize().lines).toBeLessThanOrEqual(73_000);
+it("src has at most 76,000 lines without tests and contract suites", () => {
+  expect(sourceSize().lines).toBeLessThanOrEqual(76_000);
 });

@@ -7,8 +7,10 @@ import {
   tool,
   toolAgent,
 } from "../../../src/index.ts";
-import type { McpPrompt, McpResource } from "../../../src/server.ts";
+import type { ServeOptions } from "../../../src/server.ts";
 import { scriptedModel } from "../../../src/testing.ts";
+
+type Offer = NonNullable<ServeOptions["mcp"]>;
 
 const png =
   "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8BQDwAEhQGAhKmMIQAAAABJRU5ErkJggg==";
@@ -144,7 +146,7 @@ const enumForms = {
 };
 
 /** The resources that the scenarios read. */
-export const conformanceResources: readonly McpResource[] = [
+export const conformanceResources: NonNullable<Offer["resources"]> = [
   {
     ...{ uri: "test://static-text", name: "text", description: "A text.", mimeType: "text/plain" },
     read: () => "This is the content of the static text resource.",
@@ -161,7 +163,7 @@ export const conformanceResources: readonly McpResource[] = [
 ];
 
 /** The prompts that the scenarios get. */
-export const conformancePrompts: readonly McpPrompt[] = [
+export const conformancePrompts: NonNullable<Offer["prompts"]> = [
   {
     name: "test_simple_prompt",
     description: "A prompt.",
