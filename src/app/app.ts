@@ -5,6 +5,7 @@ import {
   agUiRoutes,
   aiSdkRoutes,
   type McpOffer,
+  type McpServed,
   mcpOfferFields,
   mcpRoutes,
   responsesRoutes,
@@ -15,7 +16,7 @@ import { createIds } from "../base/id.ts";
 import * as is from "../base/options.ts";
 import { type Fields, invalid, readOptions } from "../base/options.ts";
 import { type Agent, agentField, type Store } from "../contract/index.ts";
-import { HarnessAgent } from "../harness/index.ts";
+import { HarnessAgent, skillsOf } from "../harness/index.ts";
 import {
   type Addresses,
   type AuthOptions,
@@ -237,9 +238,14 @@ export const routes: readonly Route[] = [
 /** All routes of a server: one array, with those of its adapters. */
 function routesOf(options: AppOptions): readonly Route[] {
   const adapters = [...new Set(options.adapters)].flatMap((name) =>
-    name === "mcp" ? mcpRoutes(options.mcp) : adapterRoutes[name],
+    name === "mcp" ? mcpRoutes(mcpServed(options)) : adapterRoutes[name],
   );
   return [...routes, ...adapters, ...demoRoutes(options)];
+}
+
+/** What the adapter `mcp` offers. */
+export function mcpServed({ agents, mcp }: Pick<AppOptions, "agents" | "mcp">): McpServed {
+  return { ...mcp, skills: () => skillsOf(agents) };
 }
 
 /** Builds the app from checked options. */

@@ -28,6 +28,7 @@ export {
   sessionsOf,
 } from "./session.ts";
 
+export { skillsOf } from "./skills/served.ts";
 export type { Skill } from "./skills/skill.ts";
 export type { SubagentDeclaration } from "./subagents/declaration.ts";
 export type { SubagentLimits } from "./subagents/spawn.ts";

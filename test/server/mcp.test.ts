@@ -1,8 +1,18 @@
+import { mkdirSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
 import { Client, StreamableHTTPClientTransport } from "@modelcontextprotocol/client";
 import { describe, expect, it } from "vitest";
 import { z } from "zod";
-import { type Agent, agentTool, memoryStore, ReActAgent, tool } from "../../src/index.ts";
+import {
+  type Agent,
+  agentTool,
+  HarnessAgent,
+  memoryStore,
+  ReActAgent,
+  tool,
+} from "../../src/index.ts";
 import { scriptedModel } from "../../src/testing.ts";
+import { createFolder, removeFolder } from "../store/support/folder.ts";
 import { nested, scripted, startServer, tokens } from "./support/server.ts";
 
 const versions = {
@@ -146,6 +156,32 @@ describe.each(Object.keys(versions) as Version[])("a client of %s", (version) =>
     expect(failed).toMatchObject({ isError: true });
     expect(textIn(failed)).toMatch(/Out of order/);
     await ann.close();
+  });
+});
+
+describe("the skills of an agent", () => {
+  it("are resources, for every client", async () => {
+    const store = memoryStore();
+    const workspace = createFolder();
+    const text = "---\nname: tidy\ndescription: Tidies up.\n---\n\nPut things away.\n";
+    mkdirSync(join(workspace, "skills/tidy"), { recursive: true });
+    writeFileSync(join(workspace, "skills/tidy/SKILL.md"), text);
+    const model = scriptedModel(["Hi."]);
+    const agent = new HarnessAgent({ name: "lead", store, workspace, model });
+    const { client } = await open(agent);
+    for (const version of Object.keys(versions) as Version[]) {
+      const ann = await client(version);
+      const { resources } = await ann.listResources();
+      expect(resources).toMatchObject([
+        { uri: "skill://tidy/SKILL.md", name: "tidy", description: "Tidies up." },
+      ]);
+      const { contents } = await ann.readResource({ uri: "skill://tidy/SKILL.md" });
+      expect(contents).toMatchObject([{ mimeType: "text/markdown", text }]);
+      for (const uri of ["skill://none/SKILL.md", "skill://../AGENTS.md", "skill://tidy/../x"])
+        await expect(ann.readResource({ uri })).rejects.toMatchObject({ code: expect.any(Number) });
+      await ann.close();
+    }
+    removeFolder(workspace);
   });
 });
 

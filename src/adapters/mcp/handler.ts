@@ -10,7 +10,7 @@ import { isObject } from "../../base/plain.ts";
 import type { Call, Services } from "../../server/index.ts";
 import { Waiting } from "../event-stream.ts";
 import { publicAddress } from "../foreign-media.ts";
-import type { McpOffer } from "./offer.ts";
+import type { McpServed } from "./offer.ts";
 import type { McpCall } from "./runs.ts";
 import { createMcpServer } from "./server.ts";
 import { McpSessions } from "./sessions.ts";
@@ -24,7 +24,7 @@ interface Face {
 
 const faces = new WeakMap<Services, Face>();
 
-function faceOf(services: Services, offer: McpOffer): Face {
+function faceOf(services: Services, offer: McpServed): Face {
   const known = faces.get(services);
   if (known) return known;
   const create = () => createMcpServer(services.agents.values(), offer, callOf);
@@ -40,7 +40,7 @@ function callOf({ http }: ServerContext): McpCall {
 }
 
 /** Answers a request of a client of MCP. */
-export async function answerMcp(call: Call, offer: McpOffer): Promise<Response> {
+export async function answerMcp(call: Call, offer: McpServed): Promise<Response> {
   const { request, caller, services } = call;
   const isPost = request.method === "POST";
   const body = isPost ? messageOf(call) : undefined;

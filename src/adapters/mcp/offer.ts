@@ -42,6 +42,18 @@ export interface McpOffer {
   readonly prompts?: readonly McpPrompt[];
 }
 
+/** A skill of an agent. */
+export interface McpSkill {
+  readonly name: string;
+  readonly description: string;
+  read(): Promise<string>;
+}
+
+/** All that a server offers besides its agents: its options, and the skills of its agents. */
+export interface McpServed extends McpOffer {
+  readonly skills?: () => Promise<readonly McpSkill[]>;
+}
+
 const resourceFields: Fields<McpResource> = {
   uri: is.required(
     { fits: (value) => /^[a-z][a-z0-9+.-]*:\S+$/.test(String(value)), expected: "a URI" },

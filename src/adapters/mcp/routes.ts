@@ -1,7 +1,7 @@
 import { RivuletError } from "../../base/error.ts";
 import * as is from "../../base/options.ts";
 import { publicError, type Route, statusOf } from "../../server/index.ts";
-import type { McpOffer } from "./offer.ts";
+import type { McpServed } from "./offer.ts";
 
 const messageFields = {
   jsonrpc: is.anything,
@@ -15,7 +15,7 @@ const common = { ignoresUnknown: true, errorResponse: rpcError } as const;
 const path = "/mcp";
 
 /** The routes of MCP: one address for the protocol of 2026-07-28 and, with sessions, that of 2025-11-25. */
-export function mcpRoutes(offer: McpOffer = {}): readonly Route[] {
+export function mcpRoutes(offer: McpServed = {}): readonly Route[] {
   const handle: Route["handle"] = async (call) => (await loadMcp()).answerMcp(call, offer);
   return [
     {

@@ -2,9 +2,10 @@ import { McpServer, type ServerContext } from "@modelcontextprotocol/server";
 import { toolBehind } from "../../agent/index.ts";
 import type { Agent } from "../../contract/index.ts";
 import { addDocuments } from "./documents.ts";
-import type { McpOffer } from "./offer.ts";
+import type { McpServed } from "./offer.ts";
 import { openState, stateKeyOf } from "./request-state.ts";
 import type { McpCall } from "./runs.ts";
+import { addSkills } from "./skills.ts";
 import { addTasks } from "./tasks.ts";
 import { addAgentTool, addOwnTool, addTools, ownTools } from "./tools.ts";
 
@@ -17,7 +18,7 @@ const fixed = { listChanged: false };
 /** A server for one request, or for one connection, with all that it offers; `callOf` gives what a request acts with. */
 export function createMcpServer(
   agents: Iterable<Agent>,
-  offer: McpOffer,
+  offer: McpServed,
   callOf: (ctx: ServerContext) => McpCall,
 ): McpServer {
   const mcp = new McpServer(
@@ -43,6 +44,7 @@ export function createMcpServer(
     else addAgentTool(mcp, agent, callOf);
   }
   addDocuments(mcp, offer, callOf);
+  if (offer.skills) addSkills(mcp, offer.skills);
   addTasks(mcp, callOf);
   return mcp;
 }

@@ -2,7 +2,7 @@ import type { Readable, Writable } from "node:stream";
 import type { ServerContext } from "@modelcontextprotocol/server";
 import { StdioServerTransport, serveStdio } from "@modelcontextprotocol/server/stdio";
 import { Names, type Services } from "../../server/index.ts";
-import type { McpOffer } from "./offer.ts";
+import type { McpServed } from "./offer.ts";
 import type { McpCall } from "./runs.ts";
 import { createMcpServer } from "./server.ts";
 
@@ -17,7 +17,7 @@ export interface McpStreams {
 /** Serves the client behind two streams as the operator of this machine; resolves when the connection has ended. */
 export async function serveMcpStreams(
   services: Services,
-  offer: McpOffer,
+  offer: McpServed,
   { input, output, signal }: McpStreams,
 ): Promise<void> {
   const left = new AbortController();
