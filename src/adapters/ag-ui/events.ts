@@ -8,10 +8,10 @@ import {
   type LogEvent,
   type Task,
   type TaskEvent,
-  type TaskStatus,
   TaskTree,
   type WireBlock,
 } from "../../protocol/index.ts";
+import { unfold } from "../foreign-snapshot.ts";
 
 /** The ids of a run in AG-UI: a session, and one request of the client. */
 export interface RunIds {
@@ -73,8 +73,8 @@ export class AguiEvents {
     this.#tree.apply(event);
     this.#note(event);
     if (!this.#isBegun) return [];
-    if (event.type === "task.snapshot") return asEvents(this.#snapshot(event.task_id));
-    return asEvents(this.#bodiesOf(event));
+    const events = event.type === "task.snapshot" ? unfold(event) : [event];
+    return asEvents(events.flatMap((each) => this.#bodiesOf(each)));
   }
 
   /** Keeps what the next run needs, whether or not this one has begun. */
@@ -146,37 +146,6 @@ export class AguiEvents {
       default:
         return [];
     }
-  }
-
-  /** The task as it stands, after the events before were trimmed. */
-  #snapshot(taskId: string): readonly Body[] {
-    const task = this.#tree.task(taskId);
-    if (task === undefined) return [];
-    const started = taskId === this.#rootId ? [] : [this.#started(taskId)];
-    const bodies = task.output.flatMap((item, index) => this.#whole(taskId, item, index));
-    const { status } = task;
-    if (taskId !== this.#rootId)
-      return isTerminal(status as TaskStatus)
-        ? [...started, ...bodies, ...this.#childEnded(taskId)]
-        : [...started, ...bodies];
-    if (status === "suspended") return [...bodies, ...this.#interrupted()];
-    return isTerminal(status as TaskStatus) ? [...bodies, ...this.#runEnded()] : bodies;
-  }
-
-  #whole(taskId: string, item: Item, index: number): readonly Body[] {
-    const bodies = [...this.#added(taskId, item)];
-    if (item.type === "reasoning")
-      for (const [at, { text }] of item.summary.entries())
-        bodies.push(...this.#thoughtDone(taskId, item.id, at, text));
-    if (item.type === "message")
-      for (const [block_index, block] of item.block_list.entries())
-        if (block.type === "text") {
-          const place = { item_id: item.id, output_index: index, block_index };
-          bodies.push(...this.#textDone(taskId, place, block.text));
-        }
-    if (item.type === "tool_call" && item.arguments !== "")
-      bodies.push(...this.#arguments(taskId, index, item.arguments));
-    return item.status === "in_progress" ? bodies : [...bodies, ...this.#done(taskId, index)];
   }
 
   #added(taskId: string, item: Item): readonly Body[] {

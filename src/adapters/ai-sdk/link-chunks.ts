@@ -6,7 +6,6 @@ import {
   type ApprovalResolved,
   type ApprovalState,
   type Item,
-  isTerminal,
   type LogEvent,
   noUsage,
   type Task,
@@ -16,6 +15,7 @@ import {
   type ToolResultItem,
   type WireBlock,
 } from "../../protocol/index.ts";
+import { unfold } from "../foreign-snapshot.ts";
 
 /** The events of the root task that a page needs to fold its children, besides their own. */
 const linking: ReadonlySet<TaskEvent["type"]> = new Set([
@@ -64,7 +64,8 @@ export class UiChunks {
     const isOwn = event.task_id === this.#taskId;
     if (!isOwn) return [...this.#childApproval(event), childEvent(event)];
     this.#tree.apply(event);
-    const chunks = event.type === "task.snapshot" ? this.#snapshot() : this.#chunksOf(event);
+    const events = event.type === "task.snapshot" ? unfold(event) : [event];
+    const chunks = events.flatMap((each) => this.#chunksOf(each));
     return linking.has(event.type) ? [childEvent(event), ...chunks] : chunks;
   }
 
@@ -121,44 +122,6 @@ export class UiChunks {
       default:
         return [];
     }
-  }
-
-  /** The task as it stands, after the events before were trimmed. */
-  #snapshot(): readonly UIMessageChunk[] {
-    const { output = [], status, approvals = [] } = this.#task ?? {};
-    const chunks = output.flatMap((item) => this.#whole(item));
-    const waiting = approvals.filter(({ decision }) => decision === undefined);
-    chunks.push(...waiting.flatMap((approval) => this.#asked(approval)));
-    if (status === "suspended") chunks.push(...this.#finish("tool-calls"));
-    return status !== undefined && isTerminal(status as "completed")
-      ? [...chunks, ...this.#ended()]
-      : chunks;
-  }
-
-  /** An item of a snapshot, complete or not. */
-  #whole(item: Item): readonly UIMessageChunk[] {
-    const chunks = [...this.#added(item)];
-    if (item.type === "reasoning") {
-      for (const [index, part] of item.summary.entries()) {
-        chunks.push(...this.#delta("reasoning", item.id, `s${index}`, part.text));
-        if (part.status === undefined)
-          chunks.push(...this.#end("reasoning", item.id, `s${index}`, part.text));
-      }
-    } else if (item.type === "message") {
-      for (const [index, block] of item.block_list.entries())
-        chunks.push(...this.#wholeBlock(item, index, block));
-    } else if (item.type === "tool_call" && item.arguments !== "") {
-      chunks.push(...this.#argumentsOf(item, item.arguments));
-    }
-    return item.status === "in_progress" ? chunks : [...chunks, ...this.#closed(item)];
-  }
-
-  #wholeBlock(item: Item, index: number, block: WireBlock): readonly UIMessageChunk[] {
-    if (block.type !== "text") return this.#file(item.id, block);
-    const place = `${index}`;
-    const text = this.#delta("text", item.id, place, block.text);
-    if (block.status !== undefined) return text;
-    return [...text, ...this.#end("text", item.id, place, block.text, block.annotations)];
   }
 
   /** A turn of the model is a step; it begins with its first item after the results of the turn before. */

@@ -17,6 +17,7 @@ import {
   type ToolCallItem,
   type ToolResultItem,
 } from "../../protocol/index.ts";
+import { unfold } from "../foreign-snapshot.ts";
 import { type Output, resourceOf } from "./resource.ts";
 
 /** The name of this server on the calls that it makes itself. */
@@ -73,7 +74,8 @@ export class ResponseEvents {
     if (isOwn && event.type === "task.resumed" && before === "suspended") this.#next();
     if (this.#at !== this.#part) return [];
     if (!isOwn) return event.type === "task.approval.requested" ? this.#asked(event) : [];
-    return event.type === "task.snapshot" ? this.#snapshot() : this.#eventsOf(event);
+    const events = event.type === "task.snapshot" ? unfold(event) : [event];
+    return events.flatMap((each) => this.#eventsOf(each));
   }
 
   #next(): void {
@@ -133,26 +135,6 @@ export class ResponseEvents {
       default:
         return [];
     }
-  }
-
-  /** The task as it stands, after the events before were trimmed. */
-  #snapshot(): readonly Event[] {
-    const { output = [], status } = this.#task ?? {};
-    const events = [...this.#lifecycle("response.created")];
-    for (const [index, item] of output.entries()) {
-      events.push(...this.#added(item));
-      if (item.type === "reasoning")
-        for (const [at, { text }] of item.summary.entries())
-          events.push(...this.#summary(item.id, at, text), ...this.#summaryDone(item.id, at, text));
-      if (item.type === "message")
-        for (const [at, block] of item.block_list.entries())
-          if (block.type === "text") events.push(...this.#textDone(item.id, at, block));
-      if (item.status !== "in_progress") events.push(...this.#done(index));
-    }
-    if (status === "suspended") events.push(...this.#lifecycle("response.completed"));
-    return status !== undefined && isTerminal(status as "completed")
-      ? [...events, ...this.#ended()]
-      : events;
   }
 
   #added(item: Item): readonly Event[] {
