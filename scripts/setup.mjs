@@ -14,6 +14,7 @@ const checks = "tools/checks";
 const runtimes = "tools/runtimes";
 const postgres = "tools/postgres";
 const mcp = "tools/mcp";
+const acp = "tools/acp";
 
 /**
  * Returns why a folder needs `npm ci`, or undefined when its dependencies match its lockfile.
@@ -228,6 +229,7 @@ if (process.argv[1] && import.meta.url === pathToFileURL(process.argv[1]).href) 
     await installDependencies(runtimes);
     await installDependencies(postgres);
     await installDependencies(mcp);
+    await installDependencies(acp);
     installSystemPackages(forSuite);
   });
 }

@@ -1,4 +1,6 @@
 export { a2aRoutes, loadA2a } from "./a2a/routes.ts";
+export type { AcpStreams } from "./acp/editor.ts";
+export { loadAcp } from "./acp/load.ts";
 export { agUiRoutes } from "./ag-ui/routes.ts";
 export { agentScopeRoutes } from "./agentscope/routes.ts";
 export { aiSdkRoutes } from "./ai-sdk/routes.ts";

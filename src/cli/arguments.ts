@@ -10,6 +10,7 @@ export type CommandName =
   | "serve"
   | "worker"
   | "mcp"
+  | "acp"
   | "init"
   | "tasks"
   | "watch"
@@ -33,6 +34,7 @@ export interface Flags {
   readonly workspace?: string;
   readonly agent?: string;
   readonly session?: string;
+  readonly user?: string;
   readonly port?: string;
   readonly host?: string;
   /** Empty if no value follows the flag. */
@@ -71,6 +73,10 @@ const flagHelp: Readonly<Record<keyof Flags, FlagHelp>> = {
   },
   agent: { value: "name", text: "the agent to talk to; defaults to the first one in the config" },
   session: { value: "id", text: "continue this session" },
+  user: {
+    value: "id",
+    text: "the user of the sessions; defaults to none, as on a server without `auth`",
+  },
   port: { value: "number", text: "port to listen on; defaults to 8080. 0 selects a free port" },
   host: {
     value: "address",
@@ -162,6 +168,17 @@ Sessions are stored in .rivulet/. Continue one with --session or /resume.`,
     details: `Speaks MCP over standard input and output, and ends when the client closes its end. Tasks that run then stop at their last step, and continue at the next start.
 
   rivulet mcp                        the agents of rivulet.config.ts`,
+  },
+  acp: {
+    operands: "",
+    summary:
+      "serve agents to an editor that speaks the Agent Client Protocol, on standard input and output",
+    flags: ["config", "agent", "model", "workspace", "user"],
+    most: 0,
+    details: `An editor starts this command in the folder that it has open. Requires the package @agentclientprotocol/sdk.
+
+  rivulet acp --agent lead
+  npx acpx --agent "npx rivulet acp" exec "Why do rivers meander?"`,
   },
   init: {
     operands: "[folder]",

@@ -1,9 +1,9 @@
 import { createInterface } from "node:readline";
 import type { ReadStream, WriteStream } from "node:tty";
 import { RivuletError } from "../base/error.ts";
+import { ask } from "../client/index.ts";
 import type { Reply, Run } from "../contract/index.ts";
 import { isTerminal as hasEnded, type Tree } from "../protocol/index.ts";
-import { ask } from "./ask.ts";
 import type { Backend } from "./backend.ts";
 import { runCommand } from "./chat-commands.ts";
 import type { Console } from "./console.ts";

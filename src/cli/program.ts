@@ -1,4 +1,5 @@
 import { RivuletError } from "../base/error.ts";
+import { serveEditor } from "./acp.ts";
 import { type Arguments, type CommandName, readArguments } from "./arguments.ts";
 import { type Console, openConsole } from "./console.ts";
 import { initProject } from "./init.ts";
@@ -21,6 +22,7 @@ const commands: Readonly<Record<CommandName, Command>> = {
   serve: startServe,
   worker: startWorker,
   mcp: serveMcp,
+  acp: serveEditor,
   init: initProject,
   tasks: listTasks,
   watch: watchRun,
@@ -31,7 +33,7 @@ const commands: Readonly<Record<CommandName, Command>> = {
 
 /** Errors of usage or settings, which the user of the command can solve. */
 const usageCodes =
-  /^(invalid|unknown|config|missing|recording|store)_|^(cannot_listen|unauthorized|model_not_found|not_found|(provider|postgres)_not_installed)$/;
+  /^(invalid|unknown|config|missing|recording|store)_|^(cannot_listen|unauthorized|model_not_found|not_found|(provider|postgres|acp)_not_installed)$/;
 
 async function main(): Promise<number> {
   const console = openConsole();

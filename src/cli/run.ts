@@ -1,9 +1,9 @@
 import { RivuletError } from "../base/error.ts";
 import { nearest } from "../base/options.ts";
+import { ask } from "../client/index.ts";
 import type { Agent } from "../contract/index.ts";
 import { rootTask } from "../protocol/index.ts";
 import { type Arguments, usageError } from "./arguments.ts";
-import { ask } from "./ask.ts";
 import { localBackend } from "./backend.ts";
 import { chatOnce } from "./chat.ts";
 import { loadProject, type Project } from "./config.ts";

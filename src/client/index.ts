@@ -1,3 +1,4 @@
+export { ask } from "./ask.ts";
 export { connect, type RemoteServer, type RemoteSessions, type SessionTask } from "./connect.ts";
 export { ignoredEvents } from "./ignored-events.ts";
 export { type Connection, passingError } from "./reader.ts";

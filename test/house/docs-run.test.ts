@@ -21,6 +21,10 @@ beforeAll(async () => {
     writeFileSync(path, `#!/bin/sh\nexec "${process.execPath}" "${mcpServer}" stdio\n`);
     chmodSync(path, 0o755);
   }
+  const npx = join(directory, "npx");
+  const program = resolve("src/cli/main.ts");
+  writeFileSync(npx, `#!/bin/sh\nshift\nexec "${process.execPath}" "${program}" "$@"\n`);
+  chmodSync(npx, 0o755);
   wiki = spawn(process.execPath, [mcpServer, "http"], { stdio: ["ignore", "pipe", "ignore"] });
   if (wiki.stdout) wikiUrl = String(await once(wiki.stdout, "data")).trim();
 });

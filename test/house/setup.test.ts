@@ -14,7 +14,7 @@ import { delimiter, join } from "node:path";
 import { afterEach, beforeEach, expect, it } from "vitest";
 import { libcName, packagesToInstall, progressOf, staleReason } from "../../scripts/setup.mjs";
 
-const tools = ["tools/checks", "tools/runtimes", "tools/postgres", "tools/mcp"];
+const tools = ["tools/checks", "tools/runtimes", "tools/postgres", "tools/mcp", "tools/acp"];
 
 let root: string;
 beforeEach(() => {
@@ -122,9 +122,9 @@ it.each([
   ["npm run check", "precheck", ["tools/checks"]],
   ["npm run docs", "predocs", ["tools/checks"]],
   ["npm run format", "preformat", ["tools/checks"]],
-  ["npm test", "pretest", ["tools/runtimes", "tools/postgres", "tools/mcp"]],
+  ["npm test", "pretest", ["tools/runtimes", "tools/postgres", "tools/mcp", "tools/acp"]],
   ["npm run test:unit", "pretest:unit", []],
-  ["npm run test:deep", "pretest:deep", ["tools/runtimes", "tools/postgres", "tools/mcp"]],
+  ["npm run test:deep", "pretest:deep", ["tools/runtimes", "tools/postgres", "tools/mcp", "tools/acp"]],
 ])("%s installs the tools it needs and no others, once", (_, script, wanted) => {
   const install =
     "/bin/mkdir node_modules && /bin/cp package-lock.json node_modules/.package-lock.json";

@@ -14,6 +14,6 @@ it("src/agent has at most 75 files and 16,000 lines without tests", () => {
   expect(agentLines).toBeLessThanOrEqual(16_000);
 });
 
-it("src has at most 76,000 lines without tests and contract suites", () => {
-  expect(sourceSize().lines).toBeLessThanOrEqual(76_000);
+it("src has at most 78,000 lines without tests and contract suites", () => {
+  expect(sourceSize().lines).toBeLessThanOrEqual(78_000);
 });

@@ -1,7 +1,7 @@
 import { expect, it, vi } from "vitest";
-import { ask } from "../../src/cli/ask.ts";
 import { noteWaits, waitText } from "../../src/cli/outcome.ts";
 import { createPlainView } from "../../src/cli/plain-view.ts";
+import { ask } from "../../src/client/ask.ts";
 import type { Answer, Approval } from "../../src/contract/agent.ts";
 import { HarnessAgent, ReActAgent, tool } from "../../src/index.ts";
 import { rootTask, subtreeUsage } from "../../src/protocol/select.ts";

@@ -1,12 +1,15 @@
+import type { Awaitable } from "../base/time.ts";
 import type { Agent, Answer, Approval, Input, Reply, Run, WaitReason } from "../contract/index.ts";
 import { isTerminal, type TaskEvent, type Tree, taskOf } from "../protocol/index.ts";
 
 /** How a question is asked. */
 export interface AskOptions {
   readonly sessionId: string;
+  readonly userId?: string;
   /** Shows the events and folds them. */
-  readonly view: { readonly tree: Tree; see(event: TaskEvent): void };
-  readonly decide: (approval: Approval) => Promise<Answer>;
+  readonly view: { readonly tree: Tree; see(event: TaskEvent): Awaitable<void> };
+  /** Decides about an approval; undefined leaves it open. */
+  readonly decide: (approval: Approval) => Promise<Answer | undefined>;
   /** Cancels the run when it aborts. */
   readonly signal: AbortSignal;
   /** Called with each run, such as the one after an approval; it can be steered. */
@@ -18,12 +21,8 @@ export interface AskOptions {
 }
 
 /** Asks an agent a question, shows the run and passes its approvals to `decide`; undefined continues a session. */
-export async function ask(
-  agent: Agent,
-  question: string | undefined,
-  options: AskOptions,
-): Promise<Reply> {
-  const { sessionId, decide, signal, onRun, onReply, onWait } = options;
+export async function ask(agent: Agent, question: Input, options: AskOptions): Promise<Reply> {
+  const { sessionId, userId, decide, signal, onRun, onReply, onWait } = options;
   let input: Input = question;
   let isWaiting = false;
   const wait = (reason: WaitReason | undefined) => {
@@ -37,7 +36,7 @@ export async function ask(
     },
     see(event) {
       wait(undefined);
-      options.view.see(event);
+      return options.view.see(event);
     },
   };
   let reading: Reading | undefined;
@@ -48,6 +47,7 @@ export async function ask(
         sessionId,
         signal,
         ...(input !== undefined && { onSuspended: "deny" as const }),
+        ...(userId !== undefined && { userId }),
         ...(onWait && { onWait: wait }),
       });
       onRun?.(run);
@@ -56,8 +56,10 @@ export async function ask(
       const reply = await resultOf(run, reading);
       const answers: Answer[] = [];
       // The log is read on while a person decides: background tasks do not wait for that.
-      for (const approval of reply.approvals)
-        if (!signal.aborted) answers.push(await decide(approval));
+      for (const approval of reply.approvals) {
+        const answer = signal.aborted ? undefined : await decide(approval);
+        if (answer) answers.push(answer);
+      }
       const isCancelled = signal.aborted && reply.approvals.length > 0;
       if (!isCancelled && answers.length > 0) {
         input = answers;
@@ -119,7 +121,7 @@ function readLog(run: Run, view: AskOptions["view"]): Reading {
     for (;;) {
       const next = await events.next();
       if (next.done || isStopped) return;
-      view.see(next.value);
+      await view.see(next.value);
       if (awaited?.condition(view.tree)) awaited.met();
     }
   };
