@@ -18,6 +18,7 @@ import { type Fields, invalid, readOptions } from "../base/options.ts";
 import { type Agent, agentField, type Store } from "../contract/index.ts";
 import { HarnessAgent, skillsOf } from "../harness/index.ts";
 import {
+  AccessTokens,
   type Addresses,
   type AuthOptions,
   authenticator,
@@ -298,7 +299,12 @@ export function openApp(options: AppOptions): OpenApp {
   const door = new Door({
     services,
     addresses,
-    authenticator: authenticator(auth, token, (request) => pages.find(request)),
+    authenticator: authenticator(
+      auth,
+      token,
+      (request) => pages.find(request),
+      new AccessTokens(store, clock),
+    ),
     limits,
     clock,
     log: options.log ?? ((entry) => console.log(JSON.stringify(entry))),

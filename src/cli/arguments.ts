@@ -11,6 +11,7 @@ export type CommandName =
   | "worker"
   | "mcp"
   | "acp"
+  | "token"
   | "init"
   | "tasks"
   | "watch"
@@ -35,6 +36,9 @@ export interface Flags {
   readonly agent?: string;
   readonly session?: string;
   readonly user?: string;
+  readonly name?: string;
+  readonly scope?: string;
+  readonly expires?: string;
   readonly port?: string;
   readonly host?: string;
   /** Empty if no value follows the flag. */
@@ -77,6 +81,12 @@ const flagHelp: Readonly<Record<keyof Flags, FlagHelp>> = {
     value: "id",
     text: "the user of the sessions; defaults to none, as on a server without `auth`",
   },
+  name: { value: "text", text: "what the token is for" },
+  scope: {
+    value: "scopes",
+    text: "what the token allows: read, write or read,write; defaults to both",
+  },
+  expires: { value: "time", text: "when the token expires, such as 12h or 30d; defaults to never" },
   port: { value: "number", text: "port to listen on; defaults to 8080. 0 selects a free port" },
   host: {
     value: "address",
@@ -180,6 +190,17 @@ Sessions are stored in .rivulet/. Continue one with --session or /resume.`,
   rivulet acp --agent lead
   npx acpx --agent "npx rivulet acp" exec "Why do rivers meander?"`,
   },
+  token: {
+    operands: "[create | list | revoke <id>]",
+    summary: "manage tokens of clients, which work on all servers of the store at once",
+    flags: ["config", "user", "scope", "expires", "name", "json"],
+    most: 2,
+    details: `Prints a new token once; the store has only its hash. A revoked token is refused at once, without a restart.
+
+  rivulet token create --user ann --scope read --expires 30d --name dashboard
+  rivulet token list
+  rivulet token revoke 3f9a62c01b7e`,
+  },
   init: {
     operands: "[folder]",
     summary: "create a project: config, workspace, two subagents, a test",
@@ -277,7 +298,7 @@ export function readArguments(args: readonly string[], columns = 100): Arguments
   const { most } = commands[command];
   if (positionals.length > most)
     throw usageError(
-      `${isNamed ? `rivulet ${command}` : "rivulet"} takes ${most === 0 ? "no argument" : "one argument"}, got ${positionals.length}.`,
+      `${isNamed ? `rivulet ${command}` : "rivulet"} takes ${["no argument", "one argument"][most] ?? `at most ${most} arguments`}, got ${positionals.length}.`,
       "Put text with spaces in quotes.",
     );
   return { command, operands: positionals, flags };

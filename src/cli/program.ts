@@ -11,6 +11,7 @@ import { serveForSupervisor, startWorker } from "./serve.ts";
 import { startChat, startServe } from "./start.ts";
 import { listTasks } from "./stored.ts";
 import { isServer } from "./supervisor.ts";
+import { manageTokens } from "./token.ts";
 import { exportStore, importStore } from "./transfer.ts";
 
 /** A command; resolves to the exit code. */
@@ -23,6 +24,7 @@ const commands: Readonly<Record<CommandName, Command>> = {
   worker: startWorker,
   mcp: serveMcp,
   acp: serveEditor,
+  token: manageTokens,
   init: initProject,
   tasks: listTasks,
   watch: watchRun,

@@ -5,6 +5,7 @@ import * as is from "../base/options.ts";
 import { type Field, type Fields, invalid, readOptions } from "../base/options.ts";
 import type { Awaitable } from "../base/time.ts";
 import { userIdField } from "../contract/index.ts";
+import { type AccessTokens, isAccessToken } from "./access-tokens.ts";
 import { badRequest } from "./errors.ts";
 
 /** A permission of a credential: `read` follows and lists, `write` starts, steers, answers, cancels and deletes. */
@@ -46,7 +47,7 @@ export interface AuthOptions {
 export interface Caller {
   readonly userId?: string;
   readonly scopes: readonly Scope[];
-  /** The digest of the configured token that the caller has sent. */
+  /** The digest of the token that the caller has sent. */
   readonly tokenDigest?: string;
   /** When the credential expires, in milliseconds since 1970. */
   readonly expiresAt?: number;
@@ -85,7 +86,7 @@ export const tokenField: Field = {
 export interface Authenticator {
   /** The caller of a request; undefined if it has no valid credential. */
   find(request: Request): Promise<Caller | undefined>;
-  /** Whether a text is a configured token. */
+  /** Whether a text is a configured token, or has the form of one of the store. */
   isToken(text: string): boolean;
 }
 
@@ -94,6 +95,7 @@ export function authenticator(
   auth: AuthOptions | undefined,
   token: string | undefined,
   findSession: (request: Request) => Promise<{ readonly caller: Caller } | undefined>,
+  accessTokens: AccessTokens,
 ): Authenticator {
   // A lookup by digest takes the same time for every wrong token.
   const callers = new Map<string, Caller>();
@@ -109,22 +111,32 @@ export function authenticator(
   }
   const { jwt, authenticate } = auth ?? {};
   const verify = jwt && jwtVerifier(jwt);
+  // A token without a user is the operator's, whom a server with users does not have.
+  const asCaller = (caller: Caller | undefined) =>
+    auth !== undefined && caller?.userId === undefined ? undefined : caller;
   const find = async (request: Request) => {
     const credential = credentialOf(request);
     if (credential !== undefined) {
-      const caller = callers.get(digest(credential)) ?? (await verify?.(credential));
+      const caller =
+        callers.get(digest(credential)) ??
+        asCaller(await accessTokens.find(credential)) ??
+        (await verify?.(credential));
       if (caller) return caller;
     }
     if (!request.headers.has("authorization")) {
       const { caller } = (await findSession(request)) ?? {};
       // A token that was removed takes its cookies with it, and its scopes may have changed.
-      const current = caller?.tokenDigest === undefined ? caller : callers.get(caller.tokenDigest);
+      const { tokenDigest } = caller ?? {};
+      const current =
+        tokenDigest === undefined
+          ? caller
+          : (callers.get(tokenDigest) ?? asCaller(await accessTokens.findByDigest(tokenDigest)));
       if (current) return current;
     }
     const identity = await authenticate?.(request);
     return identity && returnedCaller(identity);
   };
-  return { find, isToken: (text) => callers.has(digest(text)) };
+  return { find, isToken: (text) => isAccessToken(text) || callers.has(digest(text)) };
 }
 
 function callerOf({ userId, scopes = allScopes }: Identity): Caller {

@@ -95,5 +95,5 @@ export async function serving(
     }
   }
   const [, url = "", token = ""] = await prints(/(http:\/\/127\.0\.0\.1:\d+)\/#token=(\S+)/);
-  return { child, url, token, ended, prints };
+  return { child, cwd, url, token, ended, prints };
 }
