@@ -142,6 +142,7 @@ const appOptions = (): All<server.AppOptions> => ({
   origins: ["https://app.example"],
   adapters: ["agentscope"],
   mcp: { resources: [], prompts: [] },
+  nativeRoutes: true,
   cookieMs: 1_000,
   publicUrl: "https://agents.example",
   limits: { bodyBytes: 1_000 },

@@ -88,6 +88,8 @@ export interface AppOptions {
   readonly adapters?: readonly AdapterName[];
   /** What the adapter `mcp` offers besides the agents. */
   readonly mcp?: McpOffer;
+  /** False: only the routes of `adapters`, and those of the files that they link to. */
+  readonly nativeRoutes?: boolean;
   /** The address under which clients reach the server, for agent cards and cookies; defaults to that of the request. */
   readonly publicUrl?: string;
   /** How long the cookie of a page is valid; defaults to 24 hours. */
@@ -122,6 +124,7 @@ export const appFields: Fields<AppOptions> = {
   }),
   adapters: is.listOf(is.oneOf(...(Object.keys(adapterRoutes) as readonly AdapterName[]))),
   mcp: is.options(mcpOfferFields),
+  nativeRoutes: is.flag,
   publicUrl: {
     fits: (value) =>
       typeof value === "string" && /^https?:$/.test(URL.parse(value)?.protocol ?? ""),
@@ -241,7 +244,20 @@ function routesOf(options: AppOptions): readonly Route[] {
   const adapters = [...new Set(options.adapters)].flatMap((name) =>
     name === "mcp" ? mcpRoutes(mcpServed(options)) : adapterRoutes[name],
   );
+  if (options.nativeRoutes === false) return [...blobRoutes, ...adapters];
   return [...routes, ...adapters, ...demoRoutes(options)];
+}
+
+/** Throws if options need routes that `nativeRoutes: false` leaves out. */
+function checkRoutes({ nativeRoutes, adapters = [], page, demo, prompts }: AppOptions): void {
+  if (nativeRoutes !== false) return;
+  if (adapters.length === 0)
+    throw invalid("`nativeRoutes` is false and `adapters` is empty.", 'Pass adapters: ["ai-sdk"].');
+  if (page || demo || prompts)
+    throw invalid(
+      "`page`, `demo` and `prompts` need the native routes.",
+      "Remove `nativeRoutes`, or remove these options.",
+    );
 }
 
 /** What the adapter `mcp` offers. */
@@ -263,6 +279,7 @@ export function openApp(options: AppOptions): OpenApp {
       "`demo` and `auth` are both set.",
       "Remove `demo`: it is for one person on this machine.",
     );
+  checkRoutes(options);
   if (options.prompts) keepPrompts(store);
   const { flushes } = processOf(store);
   flushes.adapt();

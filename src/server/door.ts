@@ -77,7 +77,8 @@ export class Door {
       response = await this.#handle(context, route, visit, headers);
     } catch (error) {
       visit.error = rivuletErrorOf(error);
-      const respond = route?.errorResponse ?? errorResponse;
+      const form = route ?? likeliest(this.#settings.services.routes, context.req.path);
+      const respond = form?.errorResponse ?? errorResponse;
       response = respond(visit.error, { ...headers, ...headersOf(visit.error) });
     }
     visit.isAnswered = true;
@@ -235,6 +236,13 @@ function unauthorized(): RivuletError {
   return new RivuletError("unauthorized", "The request has no valid credential.", {
     hint: "Send the header `authorization: Bearer <token>`.",
   });
+}
+
+/** A route of the protocol whose addresses begin like one that has no route: its clients read errors in its form. */
+function likeliest(routes: readonly Route[], path: string): Route | undefined {
+  return routes.find(
+    ({ path: pattern, errorResponse: form }) => form && path.includes(`/${pattern.split("/")[1]}/`),
+  );
 }
 
 function noRoute(routes: readonly Route[], path: string, method: string): RivuletError {

@@ -47,6 +47,7 @@ const statuses: Readonly<Record<string, number>> = {
 export function statusOf({ code }: RivuletError): number {
   const known = Object.hasOwn(statuses, code) ? statuses[code] : undefined;
   if (known !== undefined) return known;
+  if (/_not_installed$/.test(code)) return 501;
   return /^(invalid|unknown|schema)_/.test(code) ? 400 : 500;
 }
 

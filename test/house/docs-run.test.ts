@@ -46,6 +46,7 @@ const noTool = 'tool({ name: NAME, description: "Does nothing.", execute: () => 
 const values: Readonly<Record<string, string>> = {
   agent: `const agent = ${plainAgent};
     for (const sessionId of ["books", "ann-1"]) await agent.call("Hi.", { sessionId });`,
+  assistant: `const assistant = ${plainAgent};`,
   critic: `const critic = ${plainAgent};`,
   lead: `const lead = ${plainAgent};`,
   host: `const host = ${approvingAgent};`,
