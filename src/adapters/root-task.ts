@@ -1,5 +1,6 @@
+import { postCancel } from "../agent/index.ts";
 import { type Agent, type Approval, approvalIn, type TaskRecord } from "../contract/index.ts";
-import { subtreeOf, type TaskEvent, waitingIn } from "../protocol/index.ts";
+import { isTerminal, subtreeOf, type TaskEvent, waitingIn } from "../protocol/index.ts";
 import { type Call, ownedBy, unknownAgent } from "../server/index.ts";
 
 /** The last root task of a session of the caller; undefined if there is none. */
@@ -33,11 +34,27 @@ export function agentNamed(
   return agent;
 }
 
-/** The events of a root task from the beginning of its log to its next rest. */
-export function eventsOf(call: Call, agent: Agent, taskId: string): AsyncIterable<TaskEvent> {
+/** Cancels a root task with its descendants, wherever it runs; false if it has ended. */
+export async function cancelRoot(call: Call, root: TaskRecord | undefined): Promise<boolean> {
+  if (root === undefined || isTerminal(root.status)) return false;
+  const { services, caller } = call;
+  const { taskId } = root;
+  await postCancel(services.store, taskId, "stopped");
+  const run = agentNamed(call, root.agentName).attach?.({ taskId }, ownedBy(caller));
+  if (run) services.background(Promise.all([run.cancel("stopped"), run.result()]));
+  return true;
+}
+
+/** The events of a root task after a number, by default from the beginning of its log, to its next rest. */
+export function eventsOf(
+  call: Call,
+  agent: Agent,
+  taskId: string,
+  after = -1,
+): AsyncIterable<TaskEvent> {
   const options = { ...ownedBy(call.caller), until: "root" } as const;
   const run = agent.attach?.({ taskId }, options);
   if (run === undefined) throw unknownAgent(agent.name, call.services.agents);
   call.services.background(run.result());
-  return run.events({ after: -1, until: "root" });
+  return run.events({ after, until: "root" });
 }

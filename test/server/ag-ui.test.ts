@@ -5,6 +5,7 @@ import { from, lastValueFrom, toArray } from "rxjs";
 import { describe, expect, it } from "vitest";
 import { AguiEvents } from "../../src/adapters/ag-ui/events.ts";
 import { type Agent, agentTool, memoryStore, type ReActAgent } from "../../src/index.ts";
+import { emptyTree, reduce } from "../../src/protocol/reduce.ts";
 import { isDeep } from "../../src/testing/deep.ts";
 import { generateTree } from "../support/generate-tree.ts";
 import { seededRandom } from "../support/random.ts";
@@ -128,6 +129,45 @@ describe("a client of AG-UI", () => {
     expect(broken.events.at(-1)).toMatchObject({ type: "RUN_ERROR" });
   });
 
+  it("stops the run of a thread, and of no other user", async () => {
+    const { server, say, events } = await open(scripted([["Wait", { hang: true }]]).agent);
+    const running = say("Go.");
+    await expect.poll(() => events.some(({ type }) => type === "TEXT_MESSAGE_CONTENT")).toBe(true);
+    const stop = async (token: string) =>
+      (await server.as(token).post("/agui/lead/stop", { threadId: "thread-1" })).body;
+    expect(await stop(tokens.bob)).toEqual({ stopped: false });
+    expect(await stop(tokens.ann)).toEqual({ stopped: true });
+    await running;
+    expect(events.at(-1)).toMatchObject({ type: "RUN_FINISHED", outcome: { type: "cancelled" } });
+    expect(await stop(tokens.ann)).toEqual({ stopped: false });
+  });
+
+  it("gets an interrupt again after a cut, and joins an answered run once", async () => {
+    const { agent } = scripted([[remove], "All done."]);
+    const { server } = await open(agent);
+    const send = async (body: object) => {
+      const response = await server.as(tokens.ann).send("POST", "/agui/lead", {
+        ...{ threadId: "thread-1", state: {}, tools: [], context: [] },
+        ...{ messages: [{ id: "m1", role: "user", content: "Go." }], ...body },
+      });
+      const frames = (await response.text()).split("\n\n");
+      const events = frames.flatMap((frame) =>
+        frame.startsWith("data: ") ? [JSON.parse(frame.slice(6))] : [],
+      );
+      return events.at(-1);
+    };
+    const interrupted = await send({ runId: "run-1" });
+    expect(interrupted).toMatchObject({ type: "RUN_FINISHED", outcome: { type: "interrupt" } });
+    expect((await send({ runId: "run-1" })).outcome).toEqual(interrupted.outcome);
+    const [interrupt] = interrupted.outcome.interrupts;
+    const resume = [{ interruptId: interrupt.id, status: "resolved", payload: true }];
+    for (const runId of ["run-2", "run-2"])
+      expect(await send({ runId, resume })).toMatchObject({
+        ...{ type: "RUN_FINISHED", runId, outcome: { type: "success" } },
+      });
+    expect((await server.as(tokens.ann).get("/v1/sessions/thread-1")).body.tasks).toHaveLength(1);
+  });
+
   it("joins a run that is sent again, and has each message once", async () => {
     const words = Array.from({ length: 10 }, (_, n) => [{ delayMs: 20 }, `w${n} `]).flat();
     const { server } = await open(scripted([words]).agent);
@@ -155,6 +195,57 @@ describe("a client of AG-UI", () => {
     const { body } = await server.as(tokens.ann).get("/v1/sessions/thread-1");
     expect(body.tasks).toHaveLength(1);
   });
+});
+
+/** What a client shows of a run: texts, results and ends of subagents. */
+function shownBy(events: readonly BaseEvent[]) {
+  const texts: Record<string, string> = {};
+  const results: Record<string, unknown> = {};
+  const subagents: Record<string, unknown> = {};
+  for (const event of events as readonly (BaseEvent & Record<string, string>)[]) {
+    const { type, messageId = "", subagentRunId = "" } = event;
+    if (type === "TEXT_MESSAGE_CONTENT")
+      texts[messageId] = `${texts[messageId] ?? ""}${event.delta}`;
+    if (type === "TOOL_CALL_RESULT") results[event.toolCallId ?? ""] = event.content;
+    if (type === "SUBAGENT_FINISHED" || type === "SUBAGENT_ERROR") subagents[subagentRunId] = type;
+  }
+  return { texts, results, subagents };
+}
+
+it("a client that joins at any event sees what an uncut one sees", async () => {
+  for (let seed = 0; seed < (isDeep ? 500 : 40); seed++) {
+    const { events: log, truth } = generateTree(seededRandom(seed), { maxEvents: 60 });
+    const end = log.findIndex(({ task_id, type }) => {
+      const ends = /^task\.(suspended|completed|incomplete|failed|cancelled)$/;
+      return task_id === truth.rootId && ends.test(type);
+    });
+    const ids = { threadId: "t", runId: "r" };
+    const create = () => new AguiEvents(truth.rootId, ids, (url) => url);
+    const uncut = create();
+    const whole = [...uncut.begin(), ...log.flatMap((event) => uncut.translate(event))];
+    const expected = shownBy(whole as unknown as BaseEvent[]);
+    const discarded = new Set(
+      log.flatMap((event) => (event.type === "task.output_item.discarded" ? event.item_id : [])),
+    );
+    for (let cut = 1; cut <= end; cut += isDeep ? 1 : 7) {
+      const joined = create();
+      const tree = reduce(emptyTree(), log.slice(0, cut));
+      const run = [
+        ...joined.join(tree, []),
+        ...log.slice(cut, end + 1).flatMap((event) => joined.translate(event)),
+      ] as unknown as BaseEvent[];
+      const check = lastValueFrom(from(run).pipe(verifyEvents(), enforceEvents(), toArray()));
+      await expect(check, `seed ${seed}, cut ${cut}`).resolves.toHaveLength(run.length);
+      const { texts, results, subagents } = shownBy(run);
+      const kept = Object.entries(expected.texts).filter(
+        ([id]) => !discarded.has(id.split("#", 1)[0] ?? ""),
+      );
+      for (const [id, text] of kept) expect(texts[id], `seed ${seed}, cut ${cut}`).toBe(text);
+      expect({ results, subagents }, `seed ${seed}, cut ${cut}`).toMatchObject({
+        ...{ results: expected.results, subagents: expected.subagents },
+      });
+    }
+  }
 });
 
 it("verifyEvents and enforceEvents accept every run of generated trees", async () => {

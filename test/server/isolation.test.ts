@@ -133,6 +133,7 @@ const rows: Readonly<Record<string, Row>> = {
   },
   "GET /api/chat/:id/stream": asIs,
   "POST /api/chat/:id/stop": () => [{ body: {} }],
+  "POST /agui/:agent/stop": ({ session }) => [{ body: { threadId: session } }],
   "POST /agui/:agent": ({ session, approval }) => {
     const run = { threadId: session, runId: "run", messages: [{ role: "user", content: "Go." }] };
     const resume = [{ interruptId: approval, status: "resolved", payload: { approved: true } }];

@@ -9,9 +9,10 @@ import {
   type Task,
   type TaskEvent,
   TaskTree,
+  type Tree,
   type WireBlock,
 } from "../../protocol/index.ts";
-import { unfold } from "../foreign-snapshot.ts";
+import { unfold, unfoldTree } from "../foreign-snapshot.ts";
 
 /** The ids of a run in AG-UI: a session, and one request of the client. */
 export interface RunIds {
@@ -35,7 +36,7 @@ export class AguiEvents {
   readonly #rootId: string;
   readonly #ids: RunIds;
   readonly #addressOf: (url: string) => string;
-  readonly #tree = new TaskTree();
+  #tree = new TaskTree();
   /** The tasks below the root that have not ended, in the order of their starts. */
   readonly #running = new Set<string>();
   /** The texts, reasonings and calls that are open in this run, by id. */
@@ -57,7 +58,7 @@ export class AguiEvents {
     return this.#isOver;
   }
 
-  /** The first events of the run. A client that joins again starts its messages anew. */
+  /** The first events of the run; with messages, the client starts its own anew. */
   begin(messages?: readonly object[]): readonly AguiEvent[] {
     this.#isBegun = true;
     const started: Body = { type: "RUN_STARTED", ...this.#ids, protocolVersion: "1.0" };
@@ -65,6 +66,17 @@ export class AguiEvents {
       messages === undefined ? [] : [{ type: "MESSAGES_SNAPSHOT", messages }];
     const children = [...this.#running].map((taskId) => this.#started(taskId));
     return asEvents([started, ...snapshot, ...children]);
+  }
+
+  /** The first events of a run that a client joins: its messages, then the state of the log. */
+  join(tree: Tree, messages: readonly object[]): readonly AguiEvent[] {
+    this.#tree = new TaskTree({ from: tree });
+    const started = this.begin(messages);
+    const bodies = unfoldTree(tree, this.#rootId).flatMap((event) => {
+      this.#note(event);
+      return this.#isOver ? [] : this.#bodiesOf(event);
+    });
+    return [...started, ...asEvents(bodies)];
   }
 
   /** The events of the run for one event of the log. */

@@ -12,11 +12,11 @@ import type {
   OutsideTool,
   TaskRecord,
 } from "../../contract/index.ts";
-import type { TaskEvent } from "../../protocol/index.ts";
+import { isTerminal, type TaskEvent, type Tree } from "../../protocol/index.ts";
 import { badRequest, beginRun, type Call } from "../../server/index.ts";
 import { eventsUntil, Waiting } from "../event-stream.ts";
 import { mediaBlock, publicAddress } from "../foreign-media.ts";
-import { agentNamed, eventsOf, lastRootOf, waitingBelow } from "../root-task.ts";
+import { agentNamed, cancelRoot, eventsOf, lastRootOf, waitingBelow } from "../root-task.ts";
 import { AguiEvents, type RunIds } from "./events.ts";
 
 type Fields = Readonly<Record<string, unknown>>;
@@ -27,12 +27,13 @@ interface RunBody extends RunIds {
   readonly resume?: readonly Fields[];
 }
 
-/** A run of the client: a task, the number of the last event before it, and the messages to start anew with. */
+/** A run of the client: a task, and the number of the last event before it. */
 interface Started {
   readonly taskId: string;
   readonly events: AsyncIterable<TaskEvent>;
   readonly after: number;
-  readonly joins?: readonly Fields[];
+  /** The state of a run that the client joins, and the messages to start anew with. */
+  readonly joins?: { readonly tree: Tree; readonly messages: readonly Fields[] };
 }
 
 const wholeLog = { after: -1, until: "root" } as const;
@@ -66,10 +67,10 @@ async function start(
   const text = JSON.stringify(["ag-ui", sessionId, body.runId]);
   const hash = createHash("sha256").update(text).digest("base64url").slice(0, 40);
   const taskId = await call.names.stored("task", `task_${hash}`);
-  if (last?.taskId === taskId && last.status !== "suspended")
-    return { taskId, events: eventsOf(call, agent, taskId), after: -1, joins: body.messages };
+  if (last?.taskId === taskId && last.status !== "suspended") return join(call, agent, last, body);
   if (last?.status === "suspended") {
     const answers = answersIn(body, await waitingBelow(call, last.taskId));
+    if (answers.length === 0 && last.taskId === taskId) return join(call, agent, last, body);
     if (answers.length === 0)
       throw new RivuletError("session_suspended", "The thread waits for interrupts or tools.", {
         hint: "Send `resume` for its interrupts, or tool messages for its pending calls.",
@@ -79,12 +80,37 @@ async function start(
     return { taskId: last.taskId, events: run.events(wholeLog), after };
   }
   const input = inputOf(last === undefined ? body.messages : lastMessages(body.messages));
+  // A request that answered the task already, and was sent again.
+  const hasAnswered = (body.resume?.length ?? 0) > 0;
+  if (last && (hasAnswered || (input.length === 0 && !isTerminal(last.status))))
+    return join(call, agent, last, body);
   if (input.length === 0)
     throw badRequest("`messages` has no message of the user.", "Send at least one.");
   const tools = toolsOf(body.tools);
   const options = { taskId, sessionId, ...(tools.length > 0 && { outsideTools: tools }) };
   const run = await beginRun(call, agent, input as Input, options);
   return { taskId, events: run.events(wholeLog), after: -1 };
+}
+
+/** Joins a run as it stands: AG-UI has no cursor. */
+async function join(
+  call: Call,
+  agent: Agent,
+  { taskId }: TaskRecord,
+  { messages }: RunBody,
+): Promise<Started> {
+  const { tree, through } = await call.services.trees.read(taskId);
+  const events = eventsOf(call, agent, taskId, through);
+  return { taskId, events, after: through, joins: { tree, messages } };
+}
+
+/** Cancels the run of a thread with its subagents; closing its stream does not. */
+export async function stopRun(call: Call): Promise<Response> {
+  const sessionId = await call.names.stored("session", String(call.body.threadId));
+  const last = await lastRootOf(call, sessionId);
+  const isAgents = last?.agentName === agentNamed(call, call.params.agent).name;
+  const stopped = isAgents && (await cancelRoot(call, last));
+  return Response.json({ stopped }, { headers: call.headers });
 }
 
 /** The messages after the last answer: a session of ours has the others. */
@@ -168,8 +194,10 @@ async function* frames(
   { events: log, after, joins }: Started,
   signal: AbortSignal,
 ): AsyncGenerator<string, void> {
-  let isBegun = after < 0;
-  if (isBegun) yield encode(events.begin(joins));
+  let isBegun = after < 0 || joins !== undefined;
+  if (joins) yield encode(events.join(joins.tree, joins.messages));
+  else if (isBegun) yield encode(events.begin());
+  if (events.isOver) return;
   for await (const event of eventsUntil(log, signal)) {
     const isNew = !("sequence_number" in event) || event.sequence_number > after;
     if (isNew && !isBegun) {

@@ -1,7 +1,7 @@
 import * as is from "../../base/options.ts";
 import type { Route } from "../../server/index.ts";
 
-/** The route of AG-UI: `new HttpAgent({ url: "…/agui/assistant" })`. A thread is a session. */
+/** The routes of AG-UI: `new HttpAgent({ url: "…/agui/assistant" })`. A thread is a session. */
 export const agUiRoutes: readonly Route[] = [
   {
     method: "POST",
@@ -19,5 +19,15 @@ export const agUiRoutes: readonly Route[] = [
     returns: { status: 200, type: "text/event-stream", description: "The events of the run." },
     isStream: true,
     handle: async (call) => (await import("./handler.ts")).runAgent(call),
+  },
+  {
+    method: "POST",
+    path: "/agui/:agent/stop",
+    needs: "write",
+    summary: "AG-UI: cancel the run of a thread, and its subagents.",
+    body: { threadId: is.required(is.name, '"thread-1"') },
+    ignoresUnknown: true,
+    returns: { status: 200, description: "`{ stopped }`: whether there was one." },
+    handle: async (call) => (await import("./handler.ts")).stopRun(call),
   },
 ];

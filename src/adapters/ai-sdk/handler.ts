@@ -1,11 +1,10 @@
 import type { UIMessageChunk } from "ai";
-import { postCancel } from "../../agent/index.ts";
 import type { Agent, Approval, Input, TaskRecord } from "../../contract/index.ts";
-import { isTerminal, type TaskEvent } from "../../protocol/index.ts";
+import type { TaskEvent } from "../../protocol/index.ts";
 import { badRequest, beginRun, type Call, forkSession, ownedBy } from "../../server/index.ts";
 import { eventsUntil, Waiting } from "../event-stream.ts";
 import { publicAddress } from "../foreign-media.ts";
-import { agentNamed, eventsOf, lastRootOf, waitingBelow } from "../root-task.ts";
+import { agentNamed, cancelRoot, eventsOf, lastRootOf, waitingBelow } from "../root-task.ts";
 import { UiChunks } from "./link-chunks.ts";
 import { answersIn, inputOf, readMessages, type UiMessage } from "./link-messages.ts";
 
@@ -154,16 +153,8 @@ export async function resumeStream(call: Call): Promise<Response> {
 
 /** Cancels the answer that is being written; closing its stream does not. */
 export async function stop(call: Call): Promise<Response> {
-  const { services, headers, caller } = call;
   const { last } = await findChat(call, call.params.id ?? "");
-  const stopped = last !== undefined && !isTerminal(last.status);
-  if (stopped) {
-    const { taskId } = last;
-    await postCancel(services.store, taskId, "stopped");
-    const run = agentNamed(call, last.agentName).attach?.({ taskId }, ownedBy(caller));
-    if (run) services.background(Promise.all([run.cancel("stopped"), run.result()]));
-  }
-  return Response.json({ stopped }, { headers });
+  return Response.json({ stopped: await cancelRoot(call, last) }, { headers: call.headers });
 }
 
 function waitingFor(call: Call): Waiting {
