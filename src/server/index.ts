@@ -1,4 +1,4 @@
-export { type AccessToken, AccessTokens, isAccessToken } from "./access-tokens.ts";
+export { type AccessToken, AccessTokens } from "./access-tokens.ts";
 export {
   type Addresses,
   type AuthOptions,

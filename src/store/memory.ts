@@ -27,6 +27,7 @@ import {
   searchMessages,
 } from "./memory-sessions.ts";
 import { memoryTasks } from "./memory-tasks.ts";
+import { createTurns } from "./memory-turns.ts";
 import { createPacker } from "./packed-snapshots.ts";
 import { createTrimmer, type LogRetention, type Retention, retentionField } from "./retention.ts";
 import { approvalChanges, visibleFrom } from "./session-facts.ts";
@@ -43,12 +44,9 @@ import {
 import { snapshotOfEvents, trimLog } from "./trim-log.ts";
 import { createWatchers } from "./watchers.ts";
 
-const maxCommitsPerTurn = 32;
 /** The snapshots of larger logs are not packed, because that would take too long. */
 const maxPackedBytes = 64 * 1024;
 const none: readonly never[] = [];
-/** Not looked up at each call, because fake timers in a test must not stop the store. */
-const { setImmediate: afterTurn } = globalThis;
 
 /** The options of a memory store. */
 export interface MemoryStoreOptions {
@@ -105,26 +103,7 @@ export function memoryStore(given: MemoryStoreOptions = {}): Store {
     0,
   );
   let closed = false;
-  /** How many commits there were since the event loop last turned, and the promise of its next turn. */
-  let commits = 0;
-  let nextTurn: Promise<void> | undefined;
-
-  /**
-   * Lets the event loop turn after some commits: with an instant model everything else is microtasks, and no timer
-   * would ever run.
-   */
-  function turn(written: number): Promise<void> | undefined {
-    commits += written;
-    nextTurn ??= new Promise((resolve) => {
-      afterTurn(() => {
-        commits = 0;
-        nextTurn = undefined;
-        resolve();
-      });
-    });
-    return commits > maxCommitsPerTurn ? nextTurn : undefined;
-  }
-
+  const turn = createTurns();
   const files = memoryFiles(clock);
 
   /** The root session of a task or a post: the session that the lease is on. */

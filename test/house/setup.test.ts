@@ -124,7 +124,11 @@ it.each([
   ["npm run format", "preformat", ["tools/checks"]],
   ["npm test", "pretest", ["tools/runtimes", "tools/postgres", "tools/mcp", "tools/acp"]],
   ["npm run test:unit", "pretest:unit", []],
-  ["npm run test:deep", "pretest:deep", ["tools/runtimes", "tools/postgres", "tools/mcp", "tools/acp"]],
+  [
+    "npm run test:deep",
+    "pretest:deep",
+    ["tools/runtimes", "tools/postgres", "tools/mcp", "tools/acp"],
+  ],
 ])("%s installs the tools it needs and no others, once", (_, script, wanted) => {
   const install =
     "/bin/mkdir node_modules && /bin/cp package-lock.json node_modules/.package-lock.json";
