@@ -107,6 +107,8 @@ export async function answerRpc(call: Call, agent: Agent, url: string): Promise<
   const context = new ServerCallContext({ requestedVersion: version });
   try {
     validateVersion(version, await handler.getAgentCard(), "JSONRPC");
+    if (hasNullEntry(body.params))
+      throw new RequestMalformedError("`params` has null in an array.");
   } catch (error) {
     return refusal(error);
   }
@@ -124,6 +126,14 @@ export async function answerRpc(call: Call, agent: Agent, url: string): Promise<
     return refusal(first.error);
   }
   return handler.waiting.stream(framesOf(first, iterator));
+}
+
+/** Whether an array below a value has null, which the package cannot read and would call a failure of the server. */
+function hasNullEntry(value: unknown): boolean {
+  if (typeof value !== "object" || value === null) return false;
+  return Object.values(value).some(
+    (entry) => (entry === null && Array.isArray(value)) || hasNullEntry(entry),
+  );
 }
 
 function isStream(answer: object): answer is AsyncGenerator<unknown, void, undefined> {

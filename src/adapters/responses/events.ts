@@ -43,6 +43,8 @@ export class ResponseEvents {
   #output: Output[] = [];
   readonly #places = new Map<string, Place>();
   readonly #isOpen = new Set<string>();
+  /** Where the texts of messages are in the content of their item, by item and block. */
+  readonly #contents = new Map<string, number>();
 
   constructor(record: TaskRecord, part: number) {
     this.#record = record;
@@ -84,6 +86,7 @@ export class ResponseEvents {
     this.#output = [];
     this.#places.clear();
     this.#isOpen.clear();
+    this.#contents.clear();
   }
 
   #eventsOf(event: LogEvent): readonly Event[] {
@@ -105,7 +108,7 @@ export class ResponseEvents {
       case "task.approval.requested":
         return this.#asked(event);
       case "task.suspended":
-        return this.#lifecycle("response.completed");
+        return [...this.#closeAll(), ...this.#lifecycle("response.completed")];
       case "task.completed":
       case "task.failed":
       case "task.cancelled":
@@ -288,14 +291,18 @@ export class ResponseEvents {
     ];
   }
 
-  #text(itemId: string, contentIndex: number, delta: string): readonly Event[] {
+  #text(itemId: string, blockIndex: number, delta: string): readonly Event[] {
     const place = this.#places.get(itemId);
     if (place?.item.type !== "message") return [];
-    const at = { item_id: itemId, output_index: place.index, content_index: contentIndex };
     const content = place.item.content as Part[];
+    const key = `${itemId} ${blockIndex}`;
+    // The content has the texts of a message only.
+    const contentIndex = this.#contents.get(key) ?? content.length;
+    const at = { item_id: itemId, output_index: place.index, content_index: contentIndex };
     const events: Event[] = [];
-    if (this.#open(`${itemId} ${contentIndex}`)) {
-      content[contentIndex] = textPart("");
+    if (!this.#contents.has(key)) {
+      this.#contents.set(key, contentIndex);
+      content.push(textPart(""));
       const part = textPart("");
       events.push(this.#numbered({ type: "response.content_part.added", ...at, part }));
     }
@@ -310,13 +317,14 @@ export class ResponseEvents {
 
   #textDone(
     itemId: string,
-    contentIndex: number,
+    blockIndex: number,
     { text, annotations = [] }: { text: string; annotations?: readonly Annotation[] },
   ): readonly Event[] {
     const place = this.#places.get(itemId);
     if (place?.item.type !== "message") return [];
-    const isNew = !this.#isOpen.has(`${itemId} ${contentIndex}`);
-    const begun = this.#text(itemId, contentIndex, isNew ? text : "");
+    const key = `${itemId} ${blockIndex}`;
+    const begun = this.#text(itemId, blockIndex, this.#contents.has(key) ? "" : text);
+    const contentIndex = this.#contents.get(key) ?? 0;
     const at = { item_id: itemId, output_index: place.index, content_index: contentIndex };
     const part = { ...textPart(text), annotations: annotations.map(citation) };
     (place.item.content as Part[])[contentIndex] = part;
@@ -362,16 +370,20 @@ export class ResponseEvents {
     return [...added, this.#numbered({ type: "response.output_item.done", ...done })];
   }
 
+  /** Ends the items that the response leaves open: a call that waits continues in the next response. */
+  #closeAll(): readonly Event[] {
+    return [...this.#places.values()].flatMap((place) => this.#itemDone(place, "incomplete"));
+  }
+
   #ended(): readonly Event[] {
     const { status, structured, id } = this.#task as Task;
-    const open = [...this.#places.values()].flatMap((place) => this.#itemDone(place, "incomplete"));
     const answer = structured === undefined ? [] : this.#answer(id, JSON.stringify(structured));
     const types = {
       completed: "response.completed",
       failed: "response.failed",
     } as const;
     const type = types[status as keyof typeof types] ?? "response.incomplete";
-    return [...open, ...answer, ...this.#lifecycle(type)];
+    return [...this.#closeAll(), ...answer, ...this.#lifecycle(type)];
   }
 
   /** The structured answer as the message that a client parses. */
