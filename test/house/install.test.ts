@@ -141,6 +141,62 @@ it("every source file is in one file of the package, so that its classes and map
   expect(sources.filter((source, index) => sources.indexOf(source) !== index)).toEqual([]);
 });
 
+/** Asks an agent over HTTP, then over each adapter, and prints the files that were loaded by then. */
+const server = `
+import { registerHooks } from "node:module";
+const loaded = new Set();
+registerHooks({ load: (url, context, next) => (loaded.add(url), next(url, context)) });
+const { HarnessAgent } = await import("rivulet");
+const { createApp } = await import("rivulet/server");
+const { scriptedModel } = await import("rivulet/testing");
+const model = scriptedModel(() => "Hello.");
+const agent = new HarnessAgent({ name: "lead", store: "memory", filesystem: false, model });
+const token = "0123456789abcdef";
+const headers = { authorization: "Bearer " + token, "content-type": "application/json" };
+const ask = async (adapters, path, body) => {
+  const app = createApp({ agents: [agent], adapters, token, log: false });
+  const answer = await app.request("http://localhost" + path, { method: "POST", headers, body: JSON.stringify(body) });
+  console.log(path, answer.status, /Hello\\./.test(await answer.text()));
+};
+await ask([], "/v1/tasks", { agent: "lead", input: "Hi.", stream: true });
+console.log(JSON.stringify([...loaded]));
+const message = { id: "m", role: "user", content: "Hi.", parts: [{ type: "text", text: "Hi." }] };
+await ask(["ai-sdk"], "/api/chat", { id: "c", messages: [message] });
+await ask(["responses"], "/openai/v1/responses", { model: "lead", input: "Hi." });
+await ask(["ag-ui"], "/agui/lead", { threadId: "t", runId: "r", messages: [message] });
+await ask(["a2a"], "/a2a/lead", { jsonrpc: "2.0", id: 1, method: "SendMessage", params: {} });
+process.exit();
+`;
+
+it("a server loads no adapter that it does not name; all but A2A need no other package", async () => {
+  writeFileSync(join(project, "server.mjs"), server);
+  const { stdout } = await run(process.execPath, ["server.mjs"], { cwd: project });
+  const [native, list = "[]", ...others] = stdout.trim().split("\n");
+  expect(native).toBe("/v1/tasks 200 true");
+  expect(others).toEqual([
+    "/api/chat 200 true",
+    "/openai/v1/responses 200 true",
+    "/agui/lead 200 true",
+    "/a2a/lead 501 false",
+  ]);
+  const loaded: readonly string[] = JSON.parse(list);
+  expect(loaded.some((url) => url.endsWith("/rivulet/dist/server.js"))).toBe(true);
+  const adapter = /^\/\/#?(?:region)? ?(src\/adapters\/\S+\/(?:handler|events|editor)\.ts)$/gm;
+  const sources = loaded
+    .filter((url) => url.includes("/rivulet/dist/"))
+    .flatMap((url) =>
+      Array.from(readFileSync(new URL(url), "utf8").matchAll(adapter), ([, source]) => source),
+    );
+  expect(sources).toEqual([]);
+  const acp = run(process.execPath, ["node_modules/rivulet/dist/cli/main.js", "acp"], {
+    cwd: project,
+  });
+  await expect(acp).rejects.toMatchObject({
+    stderr: expect.stringContaining("Run `npm i @agentclientprotocol/sdk`."),
+    stdout: "",
+  });
+});
+
 it("importing the package loads little: four files, no other package, no slow part of Node", async () => {
   const script = `
     import { registerHooks } from "node:module";
