@@ -35,6 +35,7 @@ const benches: Readonly<Record<string, Bench>> = {
   live: {
     measures: "hundreds of live runs with a reader each, beside a bare server, pi and the AI SDK",
   },
+  faces: { measures: "bytes for a token of a nested agent, by protocol" },
   remote: { measures: "what a child on another server costs" },
   page: {
     measures: "frames and long tasks of the page with many agents and long runs",
