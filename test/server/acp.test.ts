@@ -1,6 +1,7 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import fc from "fast-check";
 import { afterAll, describe, expect, it, onTestFinished } from "vitest";
 import { z } from "zod";
 import { type AcpOptions, serveAcp } from "../../src/adapters/acp/editor.ts";
@@ -26,6 +27,7 @@ import {
 } from "../support/acp-client.ts";
 import { generateTree } from "../support/generate-tree.ts";
 import { seededRandom } from "../support/random.ts";
+import { seed } from "../support/seed.ts";
 import { nested, scripted, startServer } from "./support/server.ts";
 
 const cwd = mkdtempSync(join(tmpdir(), "rivulet-acp-"));
@@ -353,10 +355,81 @@ describe("an editor", () => {
   });
 });
 
+/** Sends lines to an agent, and resolves to its messages up to the answer of the request `last`. */
+async function exchange(lines: readonly string[]): Promise<readonly Record<string, unknown>[]> {
+  const { agent, store } = scripted(() => "Hello.");
+  const [up, down] = [new TransformStream(), new TransformStream()];
+  const options = { agents: [agent], store, cwd, version: "1.0.0", note: () => {} };
+  const served = serveAcp(options, { input: up.readable, output: down.writable });
+  const writer = up.writable.getWriter();
+  const sending = (async () => {
+    for (const line of lines) await writer.write(new TextEncoder().encode(`${line}\n`));
+  })();
+  const messages: Record<string, unknown>[] = [];
+  let rest = "";
+  const decoder = new TextDecoder();
+  for await (const bytes of down.readable as ReadableStream<Uint8Array>) {
+    const [...whole] = `${rest}${decoder.decode(bytes, { stream: true })}`.split("\n");
+    rest = whole.pop() ?? "";
+    messages.push(...whole.filter((line) => line !== "").map((line) => JSON.parse(line)));
+    if (messages.some(({ id }) => id === "last")) break;
+  }
+  await sending;
+  await writer.close();
+  await served;
+  return messages;
+}
+
+describe("a forged or damaged request of an editor", () => {
+  const names = [
+    ...["initialize", "session/new", "session/load", "session/resume", "session/list"],
+    ...["session/prompt", "session/close", "session/set_mode", "nothing", "__proto__"],
+  ];
+  const initialize = { jsonrpc: "2.0", id: "first", method: "initialize" };
+  const first = JSON.stringify({ ...initialize, params: { protocolVersion: 1 } });
+  const request = fc.record({
+    ...{ jsonrpc: fc.constant("2.0"), id: fc.nat(), method: fc.constantFrom(...names) },
+    params: fc.oneof(
+      fc.jsonValue({ maxDepth: 3 }),
+      fc.record(
+        {
+          sessionId: fc.oneof(fc.string(), fc.constantFrom("../x", "a".repeat(5_000)), fc.nat()),
+          cwd: fc.oneof(fc.constantFrom(cwd, "/", "."), fc.string(), fc.nat()),
+          mcpServers: fc.oneof(fc.constant([]), fc.jsonValue()),
+          prompt: fc.jsonValue(),
+          cursor: fc.string(),
+        },
+        { requiredKeys: [] },
+      ),
+    ),
+  });
+  const line = fc.oneof(
+    request.map((message) => JSON.stringify(message)),
+    fc.string({ maxLength: 100 }).map((text) => text.replaceAll("\n", " ")),
+  );
+
+  it("gets an error of the client, and the connection goes on", async () => {
+    const property = fc.asyncProperty(fc.array(line, { maxLength: 8 }), async (sent) => {
+      const last = JSON.stringify({ ...initialize, id: "last", params: { protocolVersion: 1 } });
+      const answers = await exchange([first, ...sent, last]);
+      const end = answers.find(({ id }) => id === "last");
+      expect(end).toMatchObject({ result: { protocolVersion: 1 } });
+      for (const { jsonrpc, error } of answers) {
+        expect(jsonrpc).toBe("2.0");
+        const { code } = (error ?? { code: -32_600 }) as { code: number };
+        expect([-32_700, -32_600, -32_601, -32_602, -32_002], JSON.stringify(error)).toContain(
+          code,
+        );
+      }
+    });
+    await fc.assert(property, { seed, numRuns: isDeep ? 5_000 : 100 });
+  });
+});
+
 describe("the updates of generated trees", () => {
   it("fit the schema, and a stored run shows the same as a live one", () => {
-    for (let seed = 0; seed < (isDeep ? 2_000 : 150); seed++) {
-      const { events, truth } = generateTree(seededRandom(seed), { maxEvents: 80 });
+    for (let number = 0; number < (isDeep ? 2_000 : 150); number++) {
+      const { events, truth } = generateTree(seededRandom(number), { maxEvents: 80 });
       const live = new AcpUpdates(128_000);
       const updates = events.flatMap((event) => live.translate(event));
       for (const update of updates)
@@ -368,11 +441,11 @@ describe("the updates of generated trees", () => {
       const [one, other] = [shownBy(updates), shownBy(replayed)];
       // A live reader has seen what was discarded later.
       const kept = Object.keys(other.messages);
-      for (const id of kept) expect(one.messages[id], `seed ${seed}`).toBe(other.messages[id]);
+      for (const id of kept) expect(one.messages[id], `seed ${number}`).toBe(other.messages[id]);
       const ids = tree.tasks[truth.rootId]?.output.map(({ id }) => id) ?? [];
       expect(kept.every((id) => ids.includes(id))).toBe(true);
       for (const [id, call] of Object.entries(other.calls))
-        expect(one.calls[id]?.status, `seed ${seed}, ${id}`).toBe(call.status);
+        expect(one.calls[id]?.status, `seed ${number}, ${id}`).toBe(call.status);
     }
   });
 

@@ -14,7 +14,7 @@ import {
 import { rivuletErrorOf } from "../../base/error.ts";
 import { createIds } from "../../base/id.ts";
 import type { Agent, Input, InputMessage, Store, TaskRecord } from "../../contract/index.ts";
-import { Trees } from "../../server/index.ts";
+import { statusOf, Trees } from "../../server/index.ts";
 import { blocksOf } from "./input.ts";
 import { type AcpSession, type Editor, isOpen, Turn } from "./turn.ts";
 import { AcpUpdates, messageUpdates } from "./updates.ts";
@@ -278,6 +278,8 @@ function refused(message: string): RequestError {
 /** Fails a request with what the user can do about it. */
 function failRequest(error: unknown): never {
   if (error instanceof RequestError) throw error;
-  const { code, message, hint } = rivuletErrorOf(error);
-  throw new RequestError(-32_603, message, { code, ...(hint !== undefined && { hint }) });
+  const known = rivuletErrorOf(error);
+  const { code, message, hint } = known;
+  const number = { 400: -32_602, 404: -32_002 }[statusOf(known)] ?? -32_603;
+  throw new RequestError(number, message, { code, ...(hint !== undefined && { hint }) });
 }
