@@ -129,6 +129,38 @@ describe("an editor", () => {
     expect(said(editor.shown())).toContain("All done.");
   });
 
+  it("is asked about a call of a child that outlives the answer", async () => {
+    const store = memoryStore({ flushMs: 0 });
+    const asks = tool({
+      name: "remove",
+      description: "Removes a file.",
+      input: z.object({ path: z.string() }),
+      needsApproval: true,
+      execute: ({ path }) => `removed ${path}`,
+    });
+    const isAnswered = Promise.withResolvers<void>();
+    const lead = new HarnessAgent({
+      ...{ name: "lead", store, workspace: cwd, tools: [asks] },
+      subagents: [{ name: "helper", description: "Helps." }],
+      model: scriptedModel(async ({ prompt, tools }) => {
+        const hasResult = prompt.some(({ role }) => role === "tool");
+        const spawn = { agent_id: "helper", task: "Go.", timeout_seconds: 0 };
+        if (tools?.some(({ name }) => name === "agent_spawn"))
+          return hasResult ? "It works." : [{ call: "agent_spawn", input: spawn }];
+        await isAnswered.promise;
+        return hasResult ? "Removed." : [remove];
+      }),
+    });
+    const editor = await open(lead, { store });
+    const session = await editor.session(cwd);
+    expect(await session.say("Go.")).toBe("end_turn");
+    expect(editor.permissions).toEqual([]);
+    isAnswered.resolve();
+    const texts = () => callsOf(editor.shown()).map(({ status, text }) => `${status}: ${text}`);
+    await expect.poll(texts).toEqual(["completed: Removed.", "completed: removed a.txt"]);
+    expect(editor.permissions).toHaveLength(1);
+  });
+
   it("allows a tool for the session once", async () => {
     const { agent, store } = scripted([[remove], [remove], "Done."]);
     const editor = await open(agent, { store, decide: () => "always" });

@@ -52,6 +52,8 @@ export class Turn {
   readonly #cancel = new AbortController();
   readonly #asked = new Set<string>();
   #hasReplied = false;
+  #seen = -1;
+  #sending: Promise<void> = Promise.resolve();
 
   /** Without an input it continues the task of the session, whose stored events are in `updates`. */
   constructor(
@@ -106,7 +108,14 @@ export class Turn {
   }
 
   async #see(event: TaskEvent): Promise<void> {
-    await this.#send(this.#updates.translate(event));
+    // After an answer in the background two readers may follow the log.
+    if ("sequence_number" in event) {
+      if (event.sequence_number <= this.#seen) return;
+      this.#seen = event.sequence_number;
+    }
+    const updates = this.#updates.translate(event);
+    this.#sending = this.#sending.then(() => this.#send(updates));
+    await this.#sending;
     if (this.#hasReplied && event.type === "task.approval.requested") this.#askInBackground();
   }
 
@@ -138,7 +147,9 @@ export class Turn {
       const answer = await this.#decide(approval);
       if (answer === undefined) return;
       const { agent, sessionId, userId } = this.#session;
-      await agent.run([answer], { sessionId, ...(userId !== undefined && { userId }) }).result();
+      const run = agent.run([answer], { sessionId, ...(userId !== undefined && { userId }) });
+      const after = this.#updates.tree.safeCursor;
+      for await (const event of run.events({ after, until: "tree" })) await this.#see(event);
     } catch {
       // The log of the task has the error, or the editor has left.
     }
