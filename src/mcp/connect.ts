@@ -3,6 +3,7 @@ import type { Clock } from "../base/clock.ts";
 import { RivuletError } from "../base/error.ts";
 import * as is from "../base/options.ts";
 import { type Fields, ownerOf, readOptions } from "../base/options.ts";
+import type { Awaitable } from "../base/time.ts";
 import type { Tool } from "../contract/index.ts";
 
 /** An MCP server: a program to start, or a URL. */
@@ -20,6 +21,31 @@ export interface McpAddress {
   readonly name: string;
   readonly url: string | URL;
   readonly headers?: Readonly<Record<string, string>>;
+  /** How a person logs in, if the server wants OAuth. */
+  readonly oauth?: McpOAuth;
+}
+
+/** Where tokens are kept, as one text. */
+export interface McpTokenStore {
+  load(): Awaitable<string | undefined>;
+  save(text: string): Awaitable<void>;
+}
+
+/** The login of a person at a server, with the flow of the MCP SDK. */
+export interface McpOAuth {
+  /** Where the browser goes after the login. */
+  readonly redirectUrl: string | URL;
+  /** Sends a person to an address; resolves to the address that the browser is redirected to. */
+  readonly authorize: (address: URL) => Awaitable<string | URL>;
+  /** A file, which gets the mode 0600, or a store. */
+  readonly tokens: string | McpTokenStore;
+  /** A client that is registered already; absent: the client registers itself. */
+  readonly clientId?: string;
+  readonly clientSecret?: string;
+  /** The address of a document that describes this client, which authorization servers may read instead. */
+  readonly clientMetadataUrl?: string;
+  /** The scopes to ask for; absent: those that the server names. */
+  readonly scope?: string;
 }
 
 /** The options of `connectMcp`. */
@@ -63,6 +89,21 @@ export const mcpFields: Fields<McpOptions> = {
   clock: is.clock,
   random: is.callback,
 };
+const oauthFields: Fields<McpOAuth> = {
+  redirectUrl: is.required(
+    is.or(is.name, "a URL", (value) => value instanceof URL),
+    '"http://localhost:3000/callback"',
+  ),
+  authorize: is.required(is.callback),
+  tokens: is.required(
+    is.or(is.name, "a path or a store", is.withFunctions("load", "save").fits),
+    '".rivulet/mcp-tokens.json"',
+  ),
+  clientId: is.name,
+  clientSecret: is.name,
+  clientMetadataUrl: is.name,
+  scope: is.text,
+};
 /** The rules for a server. */
 export const serverFields: Fields<McpProgram & McpAddress> = {
   name: is.required(is.name, '"wiki"'),
@@ -72,6 +113,7 @@ export const serverFields: Fields<McpProgram & McpAddress> = {
   cwd: is.name,
   url: is.or(is.text, "a URL", (value) => value instanceof URL),
   headers: is.recordOf(is.text),
+  oauth: is.options(oauthFields),
 };
 
 const clientPackage = "@modelcontextprotocol/client";

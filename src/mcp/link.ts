@@ -13,6 +13,7 @@ import {
   StreamableHTTPClientTransport,
   type Tool,
   type Transport,
+  UnauthorizedError,
   UnsupportedProtocolVersionError,
   type VersionNegotiationMode,
 } from "@modelcontextprotocol/client";
@@ -22,6 +23,7 @@ import { systemClock } from "../base/clock.ts";
 import { RivuletError } from "../base/error.ts";
 import { longestTimer } from "../base/time.ts";
 import type { McpAddress, McpProgram, McpServer } from "./connect.ts";
+import { type OAuthLogin, openLogin } from "./oauth.ts";
 import { progressOf, safeText } from "./untrusted.ts";
 
 /** One connection to a server. */
@@ -51,12 +53,13 @@ export interface LinkOptions {
 
 const lastWordsLength = 2_000;
 const relistMs = 50;
+const maxLogins = 2; // the first login, and one for more scopes
 const terminateMs = 1_000;
 const closeMs = 6_000; // the client asks a process to exit, terminates it after 2 s and kills it after 4 s
 
 /** Connects and lists the tools. */
 export async function openLink(server: McpServer, options: LinkOptions): Promise<Link> {
-  if ("url" in server) return openOnce(server, "auto", options);
+  if ("url" in server) return openAddress(server, options);
   try {
     // Negotiating the newest revision first would start the program twice.
     return await openOnce(server, "legacy", options);
@@ -66,16 +69,31 @@ export async function openLink(server: McpServer, options: LinkOptions): Promise
   }
 }
 
+/** Opens a connection; a server that wants a login gets one, and then is connected to again. */
+async function openAddress(server: McpAddress, options: LinkOptions): Promise<Link> {
+  const login = server.oauth && openLogin(server, server.oauth);
+  for (let logins = 0; ; logins++) {
+    const wire = { isRefused: false };
+    try {
+      return await openOnce(server, "auto", options, login, wire);
+    } catch (error) {
+      if (!login || !wire.isRefused || logins >= maxLogins) throw error;
+    }
+  }
+}
+
 async function openOnce(
   server: McpServer,
   mode: VersionNegotiationMode,
   { timeout, signal, onList }: LinkOptions,
+  login?: OAuthLogin,
+  attempt = { isRefused: false },
 ): Promise<Link> {
   let isAlive = true;
   const onLost = () => {
     isAlive = false;
   };
-  const wire = "url" in server ? httpWire(server, onLost) : stdioWire(server, onLost);
+  const wire = "url" in server ? httpWire(server, onLost, login) : stdioWire(server, onLost);
   let isChanged = false;
   let listing: Promise<void> | undefined;
   const list = async (within: RequestOptions) =>
@@ -113,6 +131,13 @@ async function openOnce(
       await list({ timeout, signal });
     });
   } catch (error) {
+    if (isUnauthorized(error) && wire.logIn) {
+      attempt.isRefused = true;
+      await wire.logIn().catch(async (failure: unknown) => {
+        await close();
+        throw loginFailed(server, failure);
+      });
+    }
     await close();
     throw unavailable(server, error, lastWords());
   }
@@ -136,7 +161,12 @@ async function openOnce(
           onprogress: (report: Progress) => context.progress(progressOf(report)),
           timeout: longestTimer, // the tool has its own time limit
         };
-        return await whileAlive(() => client.callTool({ name, arguments: input }, options));
+        const run = () => whileAlive(() => client.callTool({ name, arguments: input }, options));
+        return await run().catch(async (error: unknown) => {
+          if (!isUnauthorized(error) || !wire.logIn) throw error;
+          await wire.logIn(); // for another scope, or because the tokens are valid no more
+          return run();
+        });
       } catch (error) {
         if (!context.signal.aborted && isDisconnect(error)) isAlive = false;
         throw error;
@@ -155,6 +185,19 @@ async function whileAlive<T>(work: () => Promise<T>): Promise<T> {
   }
 }
 
+/** Whether a person has been asked to log in. */
+function isUnauthorized(error: unknown): boolean {
+  if (error instanceof UnauthorizedError) return true;
+  const { cause } = (error ?? {}) as { readonly cause?: unknown };
+  return cause !== undefined && cause !== error && isUnauthorized(cause);
+}
+
+function loginFailed(server: McpServer, error: unknown): RivuletError {
+  if (error instanceof RivuletError) return error;
+  const message = `The login at the MCP server ${server.name} failed: ${safeText(server, error)}`;
+  return new RivuletError("mcp_unauthorized", message, { hint: "Log in again." });
+}
+
 function acceptAnything(data: unknown) {
   return { valid: true as const, data: data as never, errorMessage: undefined };
 }
@@ -162,13 +205,20 @@ function acceptAnything(data: unknown) {
 interface Wire {
   readonly transport: Transport;
   lastWords(): string;
+  /** Redeems the login that the flow has just asked a person for. */
+  logIn?(): Promise<void>;
   /** Resolves when the server is gone or its time to exit is over. Never throws. */
   close(): Promise<void>;
 }
 
-function httpWire({ url, headers }: McpAddress, onLost: () => void): Wire {
+function httpWire(
+  { url, headers }: McpAddress,
+  onLost: () => void,
+  login: OAuthLogin | undefined,
+): Wire {
   const transport = new StreamableHTTPClientTransport(new URL(url), {
     requestInit: { headers: { ...headers } },
+    ...(login && { authProvider: login.provider }),
   });
   transport.onclose = onLost;
   answerLostRequests(transport, onLost);
@@ -176,6 +226,7 @@ function httpWire({ url, headers }: McpAddress, onLost: () => void): Wire {
   return {
     transport,
     lastWords: () => "",
+    ...(login && { logIn: () => login.redeem((params) => transport.finishAuth(params)) }),
     async close() {
       ref();
       await within(terminateMs, transport.terminateSession());

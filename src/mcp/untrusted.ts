@@ -208,6 +208,7 @@ function secretsOf(server: McpServer): readonly string[] {
   const segments = new URL(server.url).pathname.split("/");
   return secretsIn([
     ...Object.values(server.headers ?? {}),
+    ...(server.oauth?.clientSecret === undefined ? [] : [server.oauth.clientSecret]),
     ...urlSecrets(String(server.url)),
     ...segments,
   ]);
