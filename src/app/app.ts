@@ -36,6 +36,7 @@ import {
   loopback,
   Metrics,
   metricsRoute,
+  nodeRoutes,
   openApi,
   PageSessions,
   pageRoutes,
@@ -237,6 +238,7 @@ export const routes: readonly Route[] = [
   ...promptRoutes,
   ...blobRoutes,
   ...sessionRoutes,
+  ...nodeRoutes,
 ];
 
 /** All routes of a server: one array, with those of its adapters. */

@@ -9,7 +9,7 @@ import { RivuletError } from "../base/error.ts";
 import * as is from "../base/options.ts";
 import { type Fields, invalid, readOptions } from "../base/options.ts";
 import type { Agent, Store } from "../contract/index.ts";
-import { taskRunner } from "../harness/index.ts";
+import { startHeartbeat, taskRunner } from "../harness/index.ts";
 import { loopback } from "../server/index.ts";
 import { type AppOptions, appFields, openApp } from "./app.ts";
 import { startWatchdog } from "./watchdog.ts";
@@ -103,6 +103,7 @@ export async function serve(given: ServeOptions): Promise<Serving> {
     throw cannotListen(error, host, port);
   }
   if (run) runner.start();
+  const leave = run ? undefined : startHeartbeat(opened.store, []);
   const stopWatchdog = watchdog ? startWatchdog(longestLease(opened.agents)) : undefined;
   const { port: bound } = server.address() as AddressInfo;
   let closing: Promise<void> | undefined;
@@ -124,6 +125,7 @@ export async function serve(given: ServeOptions): Promise<Serving> {
       ]),
     ]);
     clearTimeout(timer);
+    await leave?.();
     stopWatchdog?.();
     if (typeof options.store === "string") await opened.store.close();
   }

@@ -211,12 +211,16 @@ Sessions are stored in .rivulet/. Continue one with --session or /resume.`,
   rivulet init my-agents && cd my-agents && npm install && npm test`,
   },
   tasks: {
-    operands: "",
-    summary: "list the tasks of the store, newest first",
+    operands: "[nodes | retry <task> | move <session> <place>]",
+    summary: "list the tasks of the store, newest first, or the processes that run them",
     flags: ["config", "limit", "json"],
-    most: 0,
-    details: `  rivulet tasks --limit 5
-  rivulet tasks --json | jq -r .taskId`,
+    most: 3,
+    details: `nodes lists the processes on the store, what each runs, what waits for one, and what was judged poison. retry starts a task again that has not completed. move lets another place, or any, continue a session that no process can run.
+
+  rivulet tasks --limit 5
+  rivulet tasks --json | jq -r .taskId
+  rivulet tasks retry task_01J…
+  rivulet tasks move a1b2c3d4 any`,
   },
   watch: {
     operands: "[task or session]",

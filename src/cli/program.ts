@@ -4,12 +4,12 @@ import { type Arguments, type CommandName, readArguments } from "./arguments.ts"
 import { type Console, openConsole } from "./console.ts";
 import { initProject } from "./init.ts";
 import { serveMcp } from "./mcp.ts";
+import { tasksCommand } from "./operate.ts";
 import { packageVersion } from "./package-root.ts";
 import { replayRun, watchRun } from "./replay.ts";
 import { runOnce } from "./run.ts";
 import { serveForSupervisor, startWorker } from "./serve.ts";
 import { startChat, startServe } from "./start.ts";
-import { listTasks } from "./stored.ts";
 import { isServer } from "./supervisor.ts";
 import { manageTokens } from "./token.ts";
 import { exportStore, importStore } from "./transfer.ts";
@@ -26,7 +26,7 @@ const commands: Readonly<Record<CommandName, Command>> = {
   acp: serveEditor,
   token: manageTokens,
   init: initProject,
-  tasks: listTasks,
+  tasks: tasksCommand,
   watch: watchRun,
   replay: replayRun,
   export: exportStore,

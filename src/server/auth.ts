@@ -8,27 +8,32 @@ import { userIdField } from "../contract/index.ts";
 import { type AccessTokens, isAccessToken } from "./access-tokens.ts";
 import { badRequest } from "./errors.ts";
 
-/** A permission of a credential: `read` follows and lists, `write` starts, steers, answers, cancels and deletes. */
-export type Scope = "read" | "write";
-const allScopes: readonly Scope[] = ["read", "write"];
+/**
+ * A permission of a credential: `read` follows and lists, `write` starts, steers, answers, cancels and deletes, `operator`
+ * sees the processes and moves the sessions of all users.
+ */
+export type Scope = "read" | "write" | "operator";
+const allScopes: readonly Scope[] = ["read", "write", "operator"];
+/** The scopes of a credential that names none. */
+const userScopes: readonly Scope[] = ["read", "write"];
 
 /** The user of a credential. */
 export interface Identity {
   readonly userId: string;
-  /** Defaults to all. */
+  /** Defaults to `read` and `write`. */
   readonly scopes?: readonly Scope[];
 }
 
 /**
  * How JSON Web Tokens are checked. `sub` is the user; `scope` or `scp`, a string or an array of strings, may name
- * `rivulet:read` and `rivulet:write`.
+ * `rivulet:read`, `rivulet:write` and `rivulet:operator`.
  */
 export interface JwtOptions {
   /** The address of the issuer's keys, or the keys. */
   readonly jwks: string | JSONWebKeySet;
   readonly issuer: string;
   readonly audience: string;
-  /** The scopes of a token that has neither `scope` nor `scp`; defaults to all. */
+  /** The scopes of a token that has neither `scope` nor `scp`; defaults to `read` and `write`. */
   readonly defaultScopes?: readonly Scope[];
   /** True: a token without `exp` is valid forever. */
   readonly allowNoExpiry?: boolean;
@@ -139,7 +144,7 @@ export function authenticator(
   return { find, isToken: (text) => isAccessToken(text) || callers.has(digest(text)) };
 }
 
-function callerOf({ userId, scopes = allScopes }: Identity): Caller {
+function callerOf({ userId, scopes = userScopes }: Identity): Caller {
   return { userId, scopes };
 }
 
@@ -194,7 +199,7 @@ function jwtVerifier(options: JwtOptions) {
 /** The caller of a verified token; undefined if a claim is not what it must be. */
 function callerIn(
   { sub, exp, scope, scp }: JWTPayload & { readonly scope?: unknown; readonly scp?: unknown },
-  { defaultScopes = allScopes }: JwtOptions,
+  { defaultScopes = userScopes }: JwtOptions,
 ): Caller | undefined {
   if (sub === undefined || !userIdField.fits(sub)) return undefined;
   const claims = [scope, scp].filter((claim) => claim !== undefined);

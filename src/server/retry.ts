@@ -22,28 +22,10 @@ export const retryRoute: Route = {
 async function retry(call: Call): Promise<Response> {
   const { store } = call.services;
   const found = await findTask(call);
-  const { record } = found;
-  if (record.parentTaskId !== undefined)
-    throw notRetryable(record, "is the child of another task", "Retry its root task.");
-  if (!/^(failed|cancelled|incomplete)$/.test(record.status) || record.observes || record.compacts)
-    throw notRetryable(
-      record,
-      `is ${record.status}`,
-      "Retry a task that has ended without success.",
-    );
-  const input = await inputOf(store, record);
   const { task_id: taskId } = call.body as { readonly task_id?: string };
   const isKnown = taskId !== undefined && (await store.task(taskId)) !== undefined;
-  const { sessionId, outputSchema, budget, model, metadata, origin } = record;
-  const options = {
-    sessionId,
-    ...(taskId !== undefined && { taskId }),
-    ...(outputSchema && { output: jsonSchema(outputSchema) }),
-    ...(budget && { budget }),
-    ...(model !== undefined && { model }),
-    ...(metadata && { metadata }),
-    ...(origin?.via && { origin: { via: origin.via } }),
-  };
+  const { input, options: same } = await retryOf(store, found.record);
+  const options = { ...same, ...(taskId !== undefined && { taskId }) };
   const run = await beginRun(
     call,
     agentOf(call, found),
@@ -55,6 +37,29 @@ async function retry(call: Call): Promise<Response> {
   const started = await findTask({ ...call, params: { id } });
   const more = { starting_after: await run.startsAfter };
   return showTask(call, started, isKnown ? 200 : 201, more);
+}
+
+/** The input and the options that repeat a task; throws `conflict` for a task that cannot be repeated. */
+export async function retryOf(store: Store, record: TaskRecord) {
+  if (record.parentTaskId !== undefined)
+    throw notRetryable(record, "is the child of another task", "Retry its root task.");
+  if (!/^(failed|cancelled|incomplete)$/.test(record.status) || record.observes || record.compacts)
+    throw notRetryable(
+      record,
+      `is ${record.status}`,
+      "Retry a task that has ended without success.",
+    );
+  const input = await inputOf(store, record);
+  const { sessionId, outputSchema, budget, model, metadata, origin } = record;
+  const options = {
+    sessionId,
+    ...(outputSchema && { output: jsonSchema(outputSchema) }),
+    ...(budget && { budget }),
+    ...(model !== undefined && { model }),
+    ...(metadata && { metadata }),
+    ...(origin?.via && { origin: { via: origin.via } }),
+  };
+  return { input, options };
 }
 
 /** The messages that a task was started with, as its caller sent them. */

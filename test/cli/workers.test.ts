@@ -9,7 +9,7 @@ import { connect, type RemoteRun } from "../../src/client.ts";
 import { checkStream, type TaskEvent } from "../../src/protocol.ts";
 import { collect } from "../agent/support/collect.ts";
 import { hasPostgres, type PostgresServer, startPostgres } from "../support/postgres-server.ts";
-import { serving } from "./support/program.ts";
+import { rivulet, serving } from "./support/program.ts";
 
 const config = resolve("test/cli/support/nodes.config.ts");
 const program = resolve("src/cli/main.ts");
@@ -118,6 +118,36 @@ describe.each(kinds)("workers on %s", (kind) => {
     const events = (await Promise.all(runs.map(eventsOf))).flat();
     expect(events.filter(({ type }) => type === "task.output_item.discarded")).toEqual([]);
     expect(readFileSync(steps, "utf8").trim().split("\n")).toHaveLength(runs.length * 3);
+    server.child.kill("SIGTERM");
+    expect(await server.ended).toBe(0);
+  }, 60_000);
+
+  it("are listed with what they run, and continue what an operator retries or moves", async () => {
+    const { directory, env } = await sharedStore(kind);
+    const command = (...args: string[]) =>
+      rivulet(["tasks", ...args, "--config", config], { cwd: directory, env });
+    const server = await serving(directory, ["--config", config, "--no-run"], env);
+    const lead = connect(server.url, { token: server.token }).agent("lead");
+    const session = `listed-${kind}`;
+    const run = lead.run("Go.", { sessionId: session });
+    const { taskId } = await run.task;
+    const waiting = await command("nodes");
+    expect(waiting.output).toMatch(/live, runs nothing\n/);
+    expect(waiting.output).toContain(`Waiting for a process\n  ${session}  lead`);
+    await startWorker(directory, env);
+    for await (const event of run) if (event.type === "task.text.delta") break;
+    await expect
+      .poll(async () => (await command("nodes")).output, { timeout: 10_000, interval: 100 })
+      .toMatch(new RegExp(`live, runs lead, asking\n  ${session}\n`));
+    await run.cancel("enough");
+    await run.result().catch(() => {});
+    const retried = await command("retry", taskId);
+    expect(retried).toMatchObject({ code: 0, output: expect.stringMatching(/^task_\w+\n$/) });
+    const again = lead.attach({ taskId: retried.output.trim() });
+    expect((await again.result()).text).toBe("The lead has arrived at the end of the way.");
+    const moved = await command("move", session, "any");
+    expect(moved).toMatchObject({ code: 2, errors: expect.stringContaining("no unfinished task") });
+    expect((await command("mve", "x")).errors).toContain('has no action "mve"');
     server.child.kill("SIGTERM");
     expect(await server.ended).toBe(0);
   }, 60_000);

@@ -1,0 +1,120 @@
+import { moveConversation, processOf } from "../agent/index.ts";
+import { RivuletError } from "../base/error.ts";
+import type { NodeState, Store, TaskRecord } from "../contract/index.ts";
+import { type Overview, overviewOf, type WaitingSession } from "../harness/index.ts";
+import { retryOf } from "../server/index.ts";
+import { type Arguments, usageError } from "./arguments.ts";
+import { loadProject } from "./config.ts";
+import type { Console } from "./console.ts";
+import { shortTime } from "./roster.ts";
+import { findStored, listTasks, openExisting } from "./stored.ts";
+
+/** `rivulet tasks`: lists tasks or nodes, retries a task, moves a session. */
+export async function tasksCommand(args: Arguments, console: Console): Promise<number> {
+  const [action, ...operands] = args.operands;
+  if (action === undefined) return listTasks(args, console);
+  const run = actions[action];
+  if (run === undefined)
+    throw usageError(
+      `rivulet tasks has no action ${JSON.stringify(action.slice(0, 60))}.`,
+      "Write rivulet tasks nodes, retry <task> or move <session> <place>.",
+    );
+  return run({ ...args, operands }, console);
+}
+
+const actions: Readonly<Record<string, (args: Arguments, console: Console) => Promise<number>>> = {
+  nodes: listNodes,
+  retry: retryTask,
+  move: moveSession,
+};
+
+async function listNodes({ flags, operands }: Arguments, console: Console): Promise<number> {
+  if (operands.length > 0) throw usageError("rivulet tasks nodes takes no more.", "Remove it.");
+  const store = await openExisting(flags, console);
+  const overview = await overviewOf(store);
+  const lines = flags.json ? [JSON.stringify(overview)] : textOf(overview);
+  for (const line of lines) console.print(line);
+  await store.close();
+  return 0;
+}
+
+function textOf({ nodes, waiting, poisoned }: Overview): readonly string[] {
+  return [
+    ...(nodes.length === 0 ? ["No process has been seen for an hour."] : nodes.flatMap(nodeLines)),
+    ...(waiting.length === 0 ? [] : ["", "Waiting for a process", ...waiting.map(waitingLine)]),
+    ...(poisoned.length === 0 ? [] : ["", "Judged poison", ...poisoned.map(poisonedLine)]),
+  ];
+}
+
+function nodeLines({ name, isLive, silentMs, agents, places, conversations }: NodeState): string[] {
+  const state = isLive ? "live" : `gone for ${shortTime(silentMs)}`;
+  const runs = agents.map(({ agentId, version }) =>
+    version === undefined ? agentId : `${agentId} ${version}`,
+  );
+  return [
+    `${name}  ${state}, ${runs.length === 0 ? "runs nothing" : `runs ${runs.join(", ")}`}`,
+    ...places.map((place) => `  place ${place}`),
+    ...conversations.map((sessionId) => `  ${sessionId}`),
+  ];
+}
+
+const needs = {
+  unknown_agent: () => "its agent",
+  unknown_version: ({ agentVersion }: TaskRecord) => `version ${agentVersion}`,
+  unknown_place: ({ place }: TaskRecord) => `place ${place}`,
+} as const;
+
+function waitingLine({ sessionId, root, reason }: WaitingSession): string {
+  const missing = root && reason ? `, no process has ${needs[reason](root)}` : "";
+  return `  ${sessionId}  ${root?.agentName ?? ""}${missing}`;
+}
+
+function poisonedLine({ taskId, agentName, error }: TaskRecord): string {
+  return `  ${taskId}  ${agentName}: ${error?.message ?? ""}`;
+}
+
+/** Queues the retry for the processes of the store, because this one ends. */
+async function retryTask({ flags, operands }: Arguments, console: Console): Promise<number> {
+  const [id, ...more] = operands;
+  if (id === undefined || more.length > 0)
+    throw usageError("rivulet tasks retry takes one task.", "Write rivulet tasks retry <task>.");
+  const { agents, store } = await loadProject(flags, console.env);
+  const record = await findStored(store, id);
+  const agent = agents.find(({ name }) => name === record.agentName);
+  if (agent === undefined)
+    throw new RivuletError("unknown_agent", `The config has no agent ${record.agentName}.`, {
+      hint: "Use the config that started the task.",
+    });
+  const { input, options } = await retryOf(store, record);
+  processOf(store).runNothing();
+  const { userId } = record;
+  const run = agent.run(input, { ...options, ...(userId !== undefined && { userId }) });
+  run.result().catch(() => {}); // its task is queued, and the store closes before it ends
+  const { taskId } = await run.task;
+  console.print(taskId);
+  console.note("The task is queued. Follow it with rivulet watch.");
+  await store.close();
+  return 0;
+}
+
+async function moveSession({ flags, operands }: Arguments, console: Console): Promise<number> {
+  const [sessionId, place, ...more] = operands;
+  if (sessionId === undefined || place === undefined || more.length > 0)
+    throw usageError(
+      "rivulet tasks move takes a session and a place.",
+      "Write rivulet tasks move <session> <place>, or any for the place. rivulet tasks nodes lists the places.",
+    );
+  const store = await openExisting(flags, console);
+  const ties = { agentVersion: "", place: place === "any" ? "" : place };
+  if (!(await moveConversation(store, await rootSessionOf(store, sessionId), ties)))
+    throw new RivuletError("not_found", `Session ${sessionId} has no unfinished task.`, {
+      hint: "rivulet tasks nodes lists the sessions that wait.",
+    });
+  console.note(`Any process with ${place === "any" ? "the agent" : "the place"} may continue it.`);
+  await store.close();
+  return 0;
+}
+
+async function rootSessionOf(store: Store, id: string): Promise<string> {
+  return (await findStored(store, id)).sessionId;
+}

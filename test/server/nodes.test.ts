@@ -1,0 +1,118 @@
+import { describe, expect, it } from "vitest";
+import { openApp } from "../../src/app/app.ts";
+import type { TaskRecord } from "../../src/contract/store.ts";
+import { memoryStore } from "../../src/index.ts";
+import { commitOnce, record } from "../../src/testing/store-contract/samples.ts";
+import { unlimited } from "../support/unlimited.ts";
+import { scripted, tokens } from "./support/server.ts";
+
+const operator = "the-token-of-the-operator";
+
+function open() {
+  const store = memoryStore();
+  const { agent } = scripted(() => "Done.", { store, name: "lead" });
+  const users = {
+    [tokens.ann]: { userId: "ann" },
+    [operator]: { userId: "op", scopes: ["read", "operator"] as const },
+  };
+  const { app, close } = openApp({
+    ...{ agents: [agent], store, log: false, limits: unlimited, auth: { tokens: users } },
+  });
+  const send = async (token: string, method: string, path: string, body?: object) => {
+    const response = await app.request(`http://localhost${path}`, {
+      method,
+      headers: { authorization: `Bearer ${token}`, "content-type": "application/json" },
+      ...(body && { body: JSON.stringify(body) }),
+    });
+    return { status: response.status, body: (await response.json()) as Record<string, unknown> };
+  };
+  const queue = (n: number, changes: Partial<TaskRecord>) =>
+    store.enqueue(
+      record({
+        ...{ taskId: `task_${n}`, sessionId: `s${n}`, status: "queued", userId: "ann" },
+        ...{ agentId: "lead", agentName: "lead", ...changes },
+      }),
+    );
+  return { store, send, queue, close };
+}
+
+describe("the operator's routes", () => {
+  it("list the processes, what waits for one, and what was judged poison", async () => {
+    const { store, send, queue, close } = open();
+    const agents = [{ agentId: "lead", version: "2" }];
+    const node = { nodeId: "n", name: "host:1", startedAt: 5, places: ["disk"], agents };
+    await store.heartbeat?.({ ...node, conversations: ["s9"] }, 60_000);
+    await queue(1, {});
+    await queue(2, { agentVersion: "1" });
+    await queue(3, { place: "another", priority: 1 });
+    await queue(4, { agentId: "other", agentName: "other" });
+    const error = { code: "poison", message: "It took down 5 processes.", retryable: false };
+    const failed = { ...{ taskId: "bad", sessionId: "s5" }, status: "failed" } as const;
+    await commitOnce(store, { log: "bad", tasks: [record({ ...failed, error })] }, "s5");
+    const { status, body } = await send(operator, "GET", "/v1/nodes");
+    expect(status).toBe(200);
+    expect(body).toEqual({
+      nodes: [
+        {
+          ...{ id: "n", name: "host:1", started_at: 5, is_live: true, places: ["disk"] },
+          ...{ silent_ms: expect.any(Number), sessions: ["s9"] },
+          agents: [{ agent_id: "lead", version: "2" }],
+        },
+      ],
+      waiting: [
+        { session_id: "s1", task_id: "task_1", agent: "lead", created_at: 1 },
+        {
+          ...{ session_id: "s2", task_id: "task_2", agent: "lead", created_at: 1 },
+          ...{ version: "1", reason: "unknown_version" },
+        },
+        {
+          ...{ session_id: "s3", task_id: "task_3", agent: "lead", created_at: 1 },
+          ...{ place: "another", priority: 1, reason: "unknown_place" },
+        },
+        {
+          ...{ session_id: "s4", task_id: "task_4", agent: "other", created_at: 1 },
+          reason: "unknown_agent",
+        },
+      ],
+      poisoned: [
+        {
+          ...{ session_id: "s5", task_id: "bad", agent: "assistant", created_at: 1 },
+          message: error.message,
+        },
+      ],
+    });
+    await close();
+  });
+
+  it("move a session that waits, and no other", async () => {
+    const { store, send, queue, close } = open();
+    await queue(1, { place: "lost", agentVersion: "1" });
+    const move = (id: string, body: object) =>
+      send(operator, "POST", `/v1/sessions/${id}/move`, body);
+    expect(await move("s1", { place: "disk" })).toEqual({ status: 200, body: { moved: true } });
+    expect(await store.task("task_1")).toMatchObject({ place: "disk", agentVersion: "1" });
+    expect((await move("s1", { place: "", version: "" })).status).toBe(200);
+    expect(await store.task("task_1")).toMatchObject({ place: "", agentVersion: "" });
+    expect((await move("none", { place: "" })).status).toBe(404);
+    expect((await move("s1", {})).status).toBe(400);
+    const lease = await store.acquire("s1", "worker", 60_000);
+    expect((await move("s1", { place: "" })).body).toMatchObject({ error: { code: "conflict" } });
+    if (lease) await store.release(lease);
+    await close();
+  });
+
+  it("are for credentials that name the scope", async () => {
+    const { send, queue, close } = open();
+    await queue(1, { place: "lost" });
+    for (const [method, path, body] of [
+      ["GET", "/v1/nodes", undefined],
+      ["POST", "/v1/sessions/s1/move", { place: "" }],
+    ] as const) {
+      expect(await send(tokens.ann, method, path, body)).toMatchObject({
+        status: 403,
+        body: { error: { code: "forbidden" } },
+      });
+    }
+    await close();
+  });
+});
