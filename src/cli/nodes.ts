@@ -27,10 +27,12 @@ export async function superviseNodes(
     await Promise.all(nodes.map((node) => node.close(signal)));
     await database.close();
   };
-  let turn = 0;
-  const kill = async () => {
-    const { [1 + (turn++ % workerCount)]: worker } = nodes;
-    await worker?.kill();
+  let killed = Promise.withResolvers<void>();
+  const kill = async (nodeId = "") => {
+    const [, ...workers] = nodes;
+    await (workers.find((worker) => worker.isNode(nodeId)) ?? workers[0])?.kill();
+    killed.resolve();
+    killed = Promise.withResolvers();
   };
   const settings = { ...options.settings, databaseUrl: database.url };
   const start = async (isWorker: boolean) =>
@@ -39,7 +41,7 @@ export async function superviseNodes(
       settings: isWorker
         ? { ...settings, isWorker }
         : { ...settings, flags: { ...flags, run: false } },
-      ...(!isWorker && { onKill: () => void kill() }),
+      ...(!isWorker && { onKill: (nodeId) => void kill(nodeId) }),
     });
   try {
     const web = await start(false);
@@ -47,7 +49,16 @@ export async function superviseNodes(
     if (flags.run !== false)
       for (let count = 0; count < workerCount; count++) nodes.push(await start(true));
     note(`${database.line} One process serves, ${nodes.length - 1} others run the tasks.`);
-    return { ...web, kill, close };
+    return {
+      ...web,
+      close,
+      async kill() {
+        const { promise } = killed;
+        const headers = { authorization: `Bearer ${web.token}` };
+        await fetch(`${web.url}/v1/demo/kill`, { method: "POST", headers });
+        await promise;
+      },
+    };
   } catch (error) {
     await close();
     throw error;

@@ -46,6 +46,8 @@ export function sampleTeam(options: {
   return new HarnessAgent({
     ...{ name: "lead", description, ...options, tools, subagents: [researcherFor(workspace)] },
     ...{ references: true, leaseMs: demoLeaseMs },
+    // Its files are the same on every machine.
+    place: "sample",
   });
 }
 

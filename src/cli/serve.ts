@@ -1,7 +1,9 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
+import { processOf } from "../agent/index.ts";
 import { type ServeOptions, type Serving, serve } from "../app/index.ts";
 import { RivuletError } from "../base/error.ts";
+import type { Store } from "../contract/index.ts";
 import { taskRunner } from "../harness/index.ts";
 import { openStore } from "../store/index.ts";
 import { type Arguments, type Flags, numberFlag, usageError } from "./arguments.ts";
@@ -147,6 +149,7 @@ export async function serveForSupervisor(console: Console): Promise<number> {
     token,
     pageUrl,
     agents: project.agents.map(({ name }) => name),
+    nodeId: processOf(project.store).id,
   });
   await server.close({ graceMs: await asked });
   await project.store.close();
@@ -188,7 +191,10 @@ function serveOptions({ options, agents, store }: Project, settings: ServerSetti
   const kill =
     databaseUrl === undefined
       ? () => process.kill(process.pid, "SIGKILL")
-      : () => process.send?.({ type: "kill" } satisfies KillRequest);
+      : async () => {
+          const nodeId = await busiestNode(store);
+          process.send?.({ type: "kill", nodeId } satisfies KillRequest);
+        };
   const demo = {
     page: !flags.terminal,
     log: false as const,
@@ -207,6 +213,15 @@ function serveOptions({ options, agents, store }: Project, settings: ServerSetti
     ...(flags.host !== undefined && { host: flags.host }),
     ...(flags.run !== undefined && { run: flags.run }),
   };
+}
+
+/** The process that runs most, as far as the store has heard. */
+async function busiestNode(store: Store): Promise<string | undefined> {
+  const nodes = (await store.nodes?.()) ?? [];
+  const [busiest] = nodes
+    .filter(({ isLive, conversations }) => isLive && conversations.length > 0)
+    .toSorted((one, other) => other.conversations.length - one.conversations.length);
+  return busiest?.nodeId;
 }
 
 type EndingSignal = "SIGINT" | "SIGTERM" | "SIGHUP";

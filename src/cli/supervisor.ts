@@ -14,6 +14,8 @@ export interface Supervisor {
   readonly agents: readonly string[];
   /** Kills a process that runs tasks; resolves when the next one is there. */
   kill(): Promise<void>;
+  /** Whether its process owns leases under this id. */
+  isNode(nodeId: string): boolean;
   /** Ends the process: with SIGTERM its steps may end first. */
   close(signal?: string): Promise<void>;
 }
@@ -33,9 +35,10 @@ export interface ServerSettings {
 /** A message from the server process to the supervisor. */
 export type ServerReport = Listening | ServerFailure;
 
-/** A later message: a person on the page kills a worker. */
+/** A later message: a person on the page kills a worker, at best one that runs something. */
 export interface KillRequest {
   readonly type: "kill";
+  readonly nodeId: string | undefined;
 }
 
 interface Listening {
@@ -44,6 +47,8 @@ interface Listening {
   readonly token: string;
   readonly pageUrl: string;
   readonly agents: readonly string[];
+  /** The owner of its leases. */
+  readonly nodeId: string;
 }
 
 interface ServerFailure {
@@ -64,7 +69,7 @@ const quickMs = 2_000;
 export interface SuperviseOptions {
   readonly settings: ServerSettings;
   /** Called when a person on the page kills a worker. */
-  readonly onKill?: () => void;
+  readonly onKill?: (nodeId: string | undefined) => void;
   /** Called after each restart with the time without a server and the reason of the death. */
   readonly onRestart: (ms: number, reason: string) => void;
   /** Whether the server may print; otherwise its errors are kept for the report of a failure. */
@@ -80,6 +85,7 @@ export async function supervise(
 ): Promise<Supervisor> {
   let settings = given;
   let isClosing = false;
+  let ownId = "";
   let quickDeaths = 0;
   let restarted = Promise.withResolvers<void>();
   const fork = () => forkServer(program, prints, given.databaseUrl);
@@ -94,9 +100,10 @@ export async function supervise(
     const report = await Promise.race([message, exited]);
     if (typeof report === "string" || report.type !== "listening")
       throw serverFailed(report, errors());
-    child.on("message", ({ type }: KillRequest) => {
-      if (type === "kill") onKill?.();
+    child.on("message", ({ type, nodeId }: KillRequest) => {
+      if (type === "kill") onKill?.(nodeId);
     });
+    ownId = report.nodeId;
     if (hasSpare) spare = fork();
     void exited.then((reason) => restart(performance.now() - startedAt, reason));
     return report;
@@ -136,6 +143,7 @@ export async function supervise(
       current.child.kill("SIGKILL");
       await promise;
     },
+    isNode: (nodeId) => nodeId === ownId,
     async close(signal) {
       isClosing = true;
       spare?.child.kill("SIGKILL");

@@ -330,6 +330,8 @@ function commonOptions(harness: Harness, child: SkillsOfChild) {
     clock,
     workspace: undefined,
     filesystem: workspace ? workspace.files : (false as const),
+    // Children run where their root runs.
+    place: harness.place,
     wakeOnCompletion: false,
     // Children use their parent's MCP servers.
     mcp: false,
