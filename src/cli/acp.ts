@@ -10,7 +10,7 @@ import { agentNamed } from "./run.ts";
 
 /** `rivulet acp`: serves the agents of a project to an editor on standard input and output. */
 export async function serveEditor({ flags }: Arguments, console: Console): Promise<number> {
-  const streams = standardStreams();
+  const write = divertOutput();
   const { serveAcp } = await loadAcp();
   const project = await loadProject(flags, console.env);
   const { agents, store } = project;
@@ -26,7 +26,7 @@ export async function serveEditor({ flags }: Arguments, console: Console): Promi
         ...(window !== undefined && { contextWindow: window }),
         note: (line) => console.note(`rivulet: ${line}`),
       },
-      streams,
+      standardStreams(write),
     );
   } finally {
     // Turns that run stop at their last step; the next process that loads their session continues them.
@@ -43,16 +43,22 @@ function contextWindowOf(agent: Agent): number | undefined {
   return typeof compaction === "object" && "window" in compaction ? compaction.window : undefined;
 }
 
-/** The streams of this process. Whatever else writes to standard output, such as a config, goes to standard error. */
-function standardStreams(): AcpStreams {
-  const { stdin, stdout, stderr } = process;
-  const write = stdout.write.bind(stdout);
+type Write = typeof process.stdout.write;
+
+/** Whatever else writes to standard output, such as a config, goes to standard error; returns the way to the editor. */
+function divertOutput(): Write {
+  const { stdout, stderr } = process;
+  const write: Write = stdout.write.bind(stdout);
   stdout.write = stderr.write.bind(stderr);
-  const stop = new AbortController();
-  for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const)
-    process.once(signal, () => stop.abort());
-  stdout.once("error", () => stop.abort()); // the editor is gone
-  stop.signal.addEventListener("abort", () => stdin.destroy());
+  return write;
+}
+
+/** The streams of this process, which stays alive until the editor closes its standard input or a signal ends it. */
+function standardStreams(write: Write): AcpStreams {
+  const { stdin, stdout } = process;
+  const leave = () => void stdin.destroy();
+  for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) process.once(signal, leave);
+  stdout.once("error", leave); // the editor is gone
   const input = Readable.toWeb(stdin) as ReadableStream<Uint8Array>;
   const output = new WritableStream<Uint8Array>({
     write: (bytes) =>

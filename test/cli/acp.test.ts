@@ -88,10 +88,21 @@ describe("rivulet acp", () => {
     const second = await start(cwd);
     await second.agent.request("session/load", { sessionId, cwd, mcpServers: [] });
     expect(second.shown().user).toBe("remove it");
-    await expect.poll(() => texts(second.shown()), { timeout: 20_000 }).toContain("Done.");
+    await expect.poll(() => texts(second.shown()), { timeout: 60_000 }).toContain("Done.");
     expect(second.permissions).toHaveLength(1);
     expect(Object.values(second.shown().calls)).toMatchObject([{ text: "removed a.txt" }]);
     expect(second.problems).toEqual([]);
+  });
+
+  it("ends on SIGTERM, and on a config that cannot be loaded", async () => {
+    const editor = await start(folder());
+    editor.child.kill("SIGTERM");
+    expect(await editor.end).toBe(0);
+    const broken = spawn(process.execPath, [program, "acp", "--config", "none.ts"], {
+      ...{ cwd: folder(), stdio: "pipe" },
+    });
+    onTestFinished(() => void broken.kill("SIGKILL"));
+    expect(await ended(broken)).toBe(2);
   });
 
   it("names the command that installs a missing package", async () => {
@@ -103,7 +114,8 @@ describe("rivulet acp", () => {
       } });`;
     writeFileSync(join(cwd, "hook.mjs"), hook);
     const args = ["--import", join(cwd, "hook.mjs"), program, "acp", ...scriptedTeam];
-    const child = spawn(process.execPath, args, { cwd, stdio: ["ignore", "pipe", "pipe"] });
+    // An editor keeps the pipe of the standard input open.
+    const child = spawn(process.execPath, args, { cwd, stdio: "pipe" });
     let [output, errors] = ["", ""];
     child.stdout.on("data", (text) => (output += text));
     child.stderr.on("data", (text) => (errors += text));
@@ -150,12 +162,12 @@ describe("acpx", () => {
     const cwd = folder();
     await (await run(cwd, "sessions", "new")).done;
     const slow = await run(cwd, "prompt", "slow");
-    await expect.poll(slow.output, { timeout: 20_000 }).toContain("Slowly");
+    await expect.poll(slow.output, { timeout: 60_000 }).toContain("Slowly");
     await (await run(cwd, "cancel")).done;
     expect((await slow.done).output).toContain('"stopReason":"cancelled"');
     // The process of the first prompts ends after a second without any.
     const status = async () => (await (await run(cwd, "status")).done).output;
-    await expect.poll(status, { timeout: 20_000, interval: 300 }).toContain('"idle"');
+    await expect.poll(status, { timeout: 60_000, interval: 300 }).toContain('"idle"');
     const { output } = await (await run(cwd, "prompt", "hello")).done;
     expect(output).toMatch(/"method":"session\/(load|resume)"/);
     expect(output).toContain("You said 2 things.");
