@@ -1,8 +1,9 @@
-import { Readable } from "node:stream";
+import { Readable, Writable } from "node:stream";
 import { type AcpStreams, loadAcp } from "../adapters/index.ts";
 import type { Agent } from "../contract/index.ts";
 import { HarnessAgent, harnessBehind, taskRunner } from "../harness/index.ts";
 import type { Arguments } from "./arguments.ts";
+import { claimOutput } from "./claim-output.ts";
 import { loadProject } from "./config.ts";
 import type { Console } from "./console.ts";
 import { packageVersion } from "./package-root.ts";
@@ -10,7 +11,7 @@ import { agentNamed } from "./run.ts";
 
 /** `rivulet acp`: serves the agents of a project to an editor on standard input and output. */
 export async function serveEditor({ flags }: Arguments, console: Console): Promise<number> {
-  const write = divertOutput();
+  const output = claimOutput();
   const { serveAcp } = await loadAcp();
   const project = await loadProject(flags, console.env);
   const { agents, store } = project;
@@ -26,7 +27,7 @@ export async function serveEditor({ flags }: Arguments, console: Console): Promi
         ...(window !== undefined && { contextWindow: window }),
         note: (line) => console.note(`rivulet: ${line}`),
       },
-      standardStreams(write),
+      standardStreams(output),
     );
   } finally {
     // Turns that run stop at their last step; the next process that loads their session continues them.
@@ -43,28 +44,12 @@ function contextWindowOf(agent: Agent): number | undefined {
   return typeof compaction === "object" && "window" in compaction ? compaction.window : undefined;
 }
 
-type Write = typeof process.stdout.write;
-
-/** Whatever else writes to standard output, such as a config, goes to standard error; returns the way to the editor. */
-function divertOutput(): Write {
-  const { stdout, stderr } = process;
-  const write: Write = stdout.write.bind(stdout);
-  stdout.write = stderr.write.bind(stderr);
-  return write;
-}
-
 /** The streams of this process, which stays alive until the editor closes its standard input or a signal ends it. */
-function standardStreams(write: Write): AcpStreams {
-  const { stdin, stdout } = process;
+function standardStreams(claimed: Writable): AcpStreams {
+  const { stdin } = process;
   const leave = () => void stdin.destroy();
   for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) process.once(signal, leave);
-  stdout.once("error", leave); // the editor is gone
+  claimed.once("error", leave); // the editor is gone
   const input = Readable.toWeb(stdin) as ReadableStream<Uint8Array>;
-  const output = new WritableStream<Uint8Array>({
-    write: (bytes) =>
-      new Promise((resolve, reject) =>
-        write(bytes, (error) => (error ? reject(error) : resolve())),
-      ),
-  });
-  return { input, output };
+  return { input, output: Writable.toWeb(claimed) };
 }

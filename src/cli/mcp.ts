@@ -1,6 +1,6 @@
-import { Writable } from "node:stream";
 import { serveMcpStdio } from "../app/index.ts";
 import type { Arguments } from "./arguments.ts";
+import { claimOutput } from "./claim-output.ts";
 import { loadProject } from "./config.ts";
 import type { Console } from "./console.ts";
 
@@ -22,14 +22,4 @@ export async function serveMcp({ operands, flags }: Arguments, console: Console)
   process.stdin.destroy();
   await store.close();
   return 0;
-}
-
-/** The standard output for the protocol alone: what a config or a tool prints goes to standard error. */
-function claimOutput(): Writable {
-  const { stdout, stderr } = process;
-  const write = stdout.write.bind(stdout);
-  stdout.write = stderr.write.bind(stderr);
-  const output = new Writable({ write: (chunk, _, done) => void write(chunk, done) });
-  stdout.on("error", (error) => output.destroy(error));
-  return output;
 }
