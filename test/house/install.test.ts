@@ -225,6 +225,31 @@ it("importing the package loads little: four files, no other package, no slow pa
   expect(loaded.filter(([url]) => slow.test(url))).toEqual([]);
 });
 
+it("a server loads no package of another ecosystem, and an adapter names the one it needs", async () => {
+  const script = `
+    import { registerHooks } from "node:module";
+    const asked = [];
+    registerHooks({ resolve: (name, context, next) => (asked.push(name), next(name, context)) });
+    const { memoryStore, ReActAgent } = await import("rivulet");
+    const { serve } = await import("rivulet/server");
+    const agents = [new ReActAgent({ name: "lead", store: memoryStore(), model: "demo:analyst" })];
+    const server = await serve({ agents, port: 0, log: false });
+    await server.close();
+    const foreign = /^(@modelcontextprotocol|@a2a-js|@ag-ui|openai|ai)(\\/|$)/;
+    console.log(asked.filter((name) => foreign.test(name)).length);
+    for (const adapter of ["mcp", "a2a"])
+      await serve({ agents, port: 0, adapters: [adapter] }).catch(({ code, hint }) => console.log(code, hint));
+  `;
+  writeFileSync(join(project, "adapters.mjs"), script);
+  const options = { cwd: project };
+  const { stdout } = await run(resolve("node_modules/.bin/node"), ["adapters.mjs"], options);
+  expect(stdout.trim().split("\n")).toEqual([
+    "0",
+    "mcp_not_installed Run `npm i @modelcontextprotocol/server`.",
+    "a2a_not_installed Run `npm i @a2a-js/sdk`.",
+  ]);
+});
+
 it.each([
   ["a reader of the stream", "{ decodeSse, materialize, TaskTree }", 12.1],
   ["the whole protocol", "*", 33.5],
