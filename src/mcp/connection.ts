@@ -1,11 +1,19 @@
 import type { Tool as ServerTool } from "@modelcontextprotocol/client";
-import { backoffMs, type ToolContext, tool } from "../agent/index.ts";
+import { backoffMs, jsonSchema, type ToolContext, tool } from "../agent/index.ts";
 import { type Clock, onAbort, systemClock } from "../base/clock.ts";
 import { RivuletError } from "../base/error.ts";
 import type { Block, Tool } from "../contract/index.ts";
 import type { McpConnection, McpOptions, McpServer } from "./connect.ts";
 import { isUnknownSession, type Link, openLink } from "./link.ts";
-import { blocksOf, changesOf, inputOf, type ListedTool, readTools, safeText } from "./untrusted.ts";
+import {
+  blocksOf,
+  changesOf,
+  inputOf,
+  type ListedTool,
+  readTools,
+  resourceLines,
+  safeText,
+} from "./untrusted.ts";
 
 type Fields = Readonly<Record<string, unknown>>;
 
@@ -74,7 +82,7 @@ class ServerConnection implements McpConnection {
     const link = await openLink(this.#server, {
       timeout,
       signal: this.#closing.signal,
-      onList: (listed) => this.#list(listed),
+      onList: (listed, hasResources) => this.#list(listed, hasResources),
     });
     this.#link = link;
     return link;
@@ -106,13 +114,17 @@ class ServerConnection implements McpConnection {
     }
   }
 
-  #list(sent: readonly ServerTool[]): void {
+  #list(sent: readonly ServerTool[], hasResources: boolean): void {
     const { prefix = `${this.#server.name}_`, onWarning = warnProcess } = this.#options;
     const warn = (problem: string) => onWarning(`The MCP server ${this.#server.name}: ${problem}.`);
     const before = this.#listed;
     this.#listed = readTools(this.#server, prefix, sent, before ? () => {} : warn);
     if (JSON.stringify(before) === JSON.stringify(this.#listed)) return;
-    this.#tools = Object.freeze(this.#listed.map((listed) => this.#createTool(listed)));
+    const listed = this.#listed.map((one) => this.#createTool(one));
+    const names = new Set(listed.map(({ name }) => name));
+    const documents = hasResources ? this.#resourceTools(prefix) : [];
+    const own = documents.filter(({ name }) => !names.has(name));
+    this.#tools = Object.freeze([...listed, ...own]);
     if (before === undefined) return;
     for (const change of changesOf(before, this.#listed)) warn(change);
     for (const listener of this.#listeners) {
@@ -129,6 +141,47 @@ class ServerConnection implements McpConnection {
     const marks = { idempotent: hints.isIdempotent, readOnly: trustReadOnly && hints.isReadOnly };
     const options = { name, description, input: inputOf(document), execution, ...marks };
     return tool({ ...options, execute: (input, context) => this.#call(listed, input, context) });
+  }
+
+  /** Two tools that read the documents of a server; a tool of the server with the same name hides ours. */
+  #resourceTools(prefix: string): readonly Tool[] {
+    const { execution = {}, trustReadOnly = false } = this.#options;
+    const { name } = this.#server;
+    const marks = { execution, idempotent: true, readOnly: trustReadOnly };
+    const start = prefix.replaceAll(/[^A-Za-z0-9_-]/g, "_");
+    return [
+      tool({
+        ...marks,
+        name: `${start}list_resources`,
+        description: `Lists the documents of the MCP server ${name}, with their URIs.`,
+        execute: async (_, { signal }) => {
+          const link = await orAborted(this.#reach(), signal);
+          return resourceLines(await this.#reading(link.listResources(signal), signal));
+        },
+      }),
+      tool({
+        ...marks,
+        name: `${start}read_resource`,
+        description: `Reads a document of the MCP server ${name}.`,
+        input: jsonSchema<{ uri: string }>({
+          type: "object",
+          properties: { uri: { type: "string", description: "The URI of the document." } },
+          required: ["uri"],
+        }),
+        execute: async ({ uri }, { signal }) => {
+          const link = await orAborted(this.#reach(), signal);
+          const contents = await this.#reading(link.readResource(uri, signal), signal);
+          const content = contents.map((resource) => ({ type: "resource" as const, resource }));
+          return blocksOf(this.#server, { content });
+        },
+      }),
+    ];
+  }
+
+  async #reading<T>(reading: Promise<T>, signal: AbortSignal): Promise<T> {
+    return reading.catch((error: unknown) => {
+      throw signal.aborted ? error : failed(this.#server, error);
+    });
   }
 
   async #call(name: string, input: Fields, context: ToolContext): Promise<readonly Block[]> {

@@ -6,7 +6,9 @@ import {
   Client,
   type Progress,
   ProtocolError,
+  type ReadResourceResult,
   type RequestOptions,
+  type Resource,
   SdkError,
   SdkErrorCode,
   SdkHttpError,
@@ -38,6 +40,10 @@ export interface Link {
     input: Readonly<Record<string, unknown>>,
     context: ToolContext,
   ): Promise<CallToolResult>;
+  /** The first page of the server's documents. */
+  listResources(signal: AbortSignal): Promise<readonly Resource[]>;
+  /** The contents of a document. */
+  readResource(uri: string, signal: AbortSignal): Promise<ReadResourceResult["contents"]>;
   /** Closes the connection and ends the server's process. Never throws. */
   close(): Promise<void>;
 }
@@ -48,7 +54,7 @@ export interface LinkOptions {
   readonly timeout: number;
   readonly signal: AbortSignal;
   /** Called with the server's list of tools, at first and after each change. */
-  onList(tools: readonly Tool[]): void;
+  onList(tools: readonly Tool[], hasResources: boolean): void;
 }
 
 const lastWordsLength = 2_000;
@@ -97,7 +103,8 @@ async function openOnce(
   let isChanged = false;
   let listing: Promise<void> | undefined;
   const list = async (within: RequestOptions) =>
-    onList((await client.listTools(undefined, within)).tools);
+    onList((await client.listTools(undefined, within)).tools, hasResources());
+  const hasResources = () => client.getServerCapabilities()?.resources !== undefined;
   const listAgain = async () => {
     isChanged = false;
     await list({ timeout }).catch(() => {}); // keeps the old list; the next call notices a lost server
@@ -154,6 +161,14 @@ async function openOnce(
       });
     },
     close,
+    async listResources(signal) {
+      const { resources } = await whileAlive(() => client.listResources(undefined, { signal }));
+      return resources;
+    },
+    async readResource(uri, signal) {
+      const { contents } = await whileAlive(() => client.readResource({ uri }, { signal }));
+      return contents;
+    },
     async call(name, input, context) {
       try {
         const options = {

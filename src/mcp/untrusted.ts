@@ -1,4 +1,4 @@
-import type { CallToolResult, ContentBlock, Tool } from "@modelcontextprotocol/client";
+import type { CallToolResult, ContentBlock, Resource, Tool } from "@modelcontextprotocol/client";
 import { jsonSchema, placeholders, toolErrors } from "../agent/index.ts";
 import { RivuletError, reasonOf } from "../base/error.ts";
 import { isObject } from "../base/plain.ts";
@@ -157,6 +157,17 @@ export function blocksOf(server: McpServer, result: CallToolResult): readonly Bl
   if (!isError) return blocks;
   const text = cut(hideSecrets(secretsOf(server), textOf(blocks)), maxError);
   throw new RivuletError("mcp_tool_error", text || toolErrors.silentMcpServer);
+}
+
+const maxResources = 200;
+
+/** The list of a server's documents for the model. */
+export function resourceLines(resources: readonly Resource[]): string {
+  const lines = resources.slice(0, maxResources).map(({ uri, name, description = "" }) => {
+    const about = description === "" ? "" : `: ${oneLine(description, maxLabel)}`;
+    return `${cut(uri, maxError)} ${oneLine(name, maxLabel)}${about}`;
+  });
+  return lines.length === 0 ? "The server has no documents." : lines.join("\n");
 }
 
 function blockOf(content: ContentBlock): Block {

@@ -165,8 +165,9 @@ export class Door {
       "access-control-allow-origin": origin,
       "access-control-allow-methods": "GET, POST, DELETE",
       "access-control-allow-headers":
-        "authorization, content-type, if-none-match, last-event-id, range",
-      "access-control-expose-headers": "content-range, etag, location, x-request-id",
+        "authorization, content-type, if-none-match, last-event-id, mcp-method, mcp-name, mcp-protocol-version, mcp-session-id, range",
+      "access-control-expose-headers":
+        "content-range, etag, location, mcp-session-id, x-request-id",
       "access-control-max-age": "600",
     };
   }

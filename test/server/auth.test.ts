@@ -293,6 +293,7 @@ describe("pages of other origins", () => {
       "OPTIONS",
     );
     expect(preflight.status).toBe(204);
+    expect(preflight.headers["access-control-allow-headers"]).toContain("mcp-session-id");
     expect(preflight.headers["access-control-allow-headers"]).toContain("last-event-id");
     expect(() =>
       createApp({ agents: [agent], token: tokens.ann, origins: ["app.example"] }),

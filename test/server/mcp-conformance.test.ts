@@ -71,7 +71,14 @@ it.each([
   },
 );
 
-const client = ["client", "--command", `${process.execPath} ${clientScript}`];
+// The suite starts all clients at once.
+const client = [
+  "client",
+  "--command",
+  `${process.execPath} ${clientScript}`,
+  "--timeout",
+  "120000",
+];
 
 it.each([
   ["2026-07-28", 32],

@@ -6,10 +6,12 @@ import { z } from "zod";
 import {
   type Agent,
   agentTool,
+  connectMcp,
   HarnessAgent,
   memoryStore,
   ReActAgent,
   tool,
+  toolAgent,
 } from "../../src/index.ts";
 import { scriptedModel } from "../../src/testing.ts";
 import { createFolder, removeFolder } from "../store/support/folder.ts";
@@ -183,6 +185,30 @@ describe("the skills of an agent", () => {
     }
     removeFolder(workspace);
   });
+});
+
+it("connectMcp reads the resources of a server, and reports one that does not exist", async () => {
+  const { agent, store } = scripted(["Hi."]);
+  const read = ({ page = "" }) => (page === "none" ? undefined : `The page ${page}.`);
+  const resources = [
+    { uri: "docs://style", name: "style", description: "How we\nwrite.", read: () => "Be brief." },
+    { uri: "docs://pages/{page}", name: "page", read },
+  ];
+  const server = await startServer({ agents: [agent], adapters: ["mcp"], mcp: { resources } });
+  await using docs = await connectMcp({
+    ...{ name: "docs", url: `${server.url}/mcp` },
+    headers: { authorization: `Bearer ${tokens.ann}` },
+  });
+  const call = async (name: string, input: object = {}) => {
+    const found = docs.tools().find((one) => one.name === name);
+    if (found === undefined) throw new Error(`no tool ${name}`);
+    return (await toolAgent(found, { store }).call(JSON.stringify(input))).text;
+  };
+  expect(await call("docs_list_resources")).toBe("docs://style style: How we write.");
+  expect(await call("docs_read_resource", { uri: "docs://style" })).toBe("Be brief.");
+  expect(await call("docs_read_resource", { uri: "docs://pages/a" })).toBe("The page a.");
+  expect(await call("docs_read_resource", { uri: "docs://pages/none" })).toMatch(/not found/i);
+  expect(await call("docs_agent_get", { task_id: "task_x" })).toMatch(/There is no task/);
 });
 
 describe("a call over a connection that breaks", () => {

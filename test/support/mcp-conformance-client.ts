@@ -29,7 +29,7 @@ const connection = await connectMcp(
       },
     },
   },
-  { prefix: "", onWarning: console.error, connectTimeoutMs: 10_000 },
+  { prefix: "", onWarning: console.error, connectTimeoutMs: 60_000 },
 );
 
 /** An input that fits a schema. */
