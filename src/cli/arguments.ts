@@ -17,7 +17,8 @@ export type CommandName =
   | "watch"
   | "replay"
   | "export"
-  | "import";
+  | "import"
+  | "migrate";
 
 /** The parsed command line. */
 export interface Arguments {
@@ -52,6 +53,8 @@ export interface Flags {
   readonly terminal?: boolean;
   readonly open?: boolean;
   readonly run?: boolean;
+  readonly print?: boolean;
+  readonly schema?: string;
 }
 
 /** A flag in the help; `value` names what follows it, and a flag without one is on or off. */
@@ -110,6 +113,8 @@ const flagHelp: Readonly<Record<keyof Flags, FlagHelp>> = {
   demo: { text: "serve the sample team with the offline model; the server can be killed" },
   terminal: { text: "with --demo: show the demo in this terminal instead of the browser" },
   open: { text: "open the browser; the demo does, unless you pass --no-open" },
+  print: { text: "print the SQL instead of running it" },
+  schema: { value: "name", text: "the schema of the tables; defaults to rivulet" },
   run: { text: "run tasks; --no-run leaves them to workers on the same store" },
 };
 
@@ -259,6 +264,16 @@ Sessions are stored in .rivulet/. Continue one with --session or /resume.`,
 
   rivulet import backup.jsonl
   rivulet export | (cd ../other && rivulet import)`,
+  },
+  migrate: {
+    operands: "[url]",
+    summary: "bring the tables of a store to the version of this program",
+    flags: ["config", "schema", "print"],
+    most: 1,
+    details: `Migrates the PostgreSQL database at the URL or in DATABASE_URL, or else the store of the config. Processes of the version before continue to work.
+
+  rivulet migrate postgres://owner@db/app
+  rivulet migrate postgres://owner@db/app --print > migration.sql`,
   },
 };
 

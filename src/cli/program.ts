@@ -4,6 +4,7 @@ import { type Arguments, type CommandName, readArguments } from "./arguments.ts"
 import { type Console, openConsole } from "./console.ts";
 import { initProject } from "./init.ts";
 import { serveMcp } from "./mcp.ts";
+import { migrateStore } from "./migrate.ts";
 import { tasksCommand } from "./operate.ts";
 import { packageVersion } from "./package-root.ts";
 import { replayRun, watchRun } from "./replay.ts";
@@ -31,6 +32,7 @@ const commands: Readonly<Record<CommandName, Command>> = {
   replay: replayRun,
   export: exportStore,
   import: importStore,
+  migrate: migrateStore,
 };
 
 /** Errors of usage or settings, which the user of the command can solve. */

@@ -5,7 +5,6 @@ import { type ServeOptions, type Serving, serve } from "../app/index.ts";
 import { RivuletError } from "../base/error.ts";
 import type { Store } from "../contract/index.ts";
 import { taskRunner } from "../harness/index.ts";
-import { openStore } from "../store/index.ts";
 import { type Arguments, type Flags, numberFlag, usageError } from "./arguments.ts";
 import { findConfig, loadProject, offlineLines, type Project } from "./config.ts";
 import type { Console } from "./console.ts";
@@ -135,6 +134,7 @@ export async function serveForSupervisor(console: Console): Promise<number> {
   try {
     project = await loadProject(given.flags, console.env);
     assertStore(project, given.databaseUrl);
+    await project.store.tasks({ limit: 1 }); // a database that this version cannot use is reported now
     server = given.isWorker ? work(project) : await serve(serveOptions(project, given));
   } catch (error) {
     const { code = "server_failed", message, hint } = error as RivuletError;
@@ -159,7 +159,7 @@ export async function serveForSupervisor(console: Console): Promise<number> {
 
 /** Throws if the agents do not use the database that their processes share. */
 function assertStore({ store, path }: Project, url: string | undefined): void {
-  if (url === undefined || store === openStore(url)) return;
+  if (url === undefined || store.isShared) return;
   throw new RivuletError("invalid_config", `${path} does not use the database of --postgres.`, {
     hint: 'Write `store: process.env.DATABASE_URL ?? "sqlite:.rivulet/rivulet.db"` in the config.',
   });

@@ -1,7 +1,7 @@
 export { openStoreField, storeField, withFilesField, withoutChecks } from "./arguments.ts";
 export { LogTail } from "./log-tail.ts";
 export { type MemoryStoreOptions, memoryStore } from "./memory.ts";
-export { openStore } from "./open.ts";
+export { migrateTables, openStore } from "./open.ts";
 export { type Frames, readFrames, readPages } from "./read-frames.ts";
 export type { LogRetention, Retention } from "./retention.ts";
 export { isBeginning, type Phrase, phrasesOf, plainWords } from "./search.ts";

@@ -46,3 +46,11 @@ function openNamed(name: string, open: () => Store): Store {
 function lazyPostgresStore(url: string): Store {
   return lazyStore(async () => (await import("./postgres/index.ts")).postgresStore(url));
 }
+
+/** Reads which changes the tables of a PostgreSQL database need; with `apply`, makes them. */
+export async function migrateTables(
+  database: { readonly url: string; readonly schema?: string },
+  options: { readonly apply: boolean },
+): Promise<{ readonly from: number; readonly to: number; readonly sql: string }> {
+  return (await import("./postgres/index.ts")).migrateDatabase(database, options);
+}

@@ -54,9 +54,9 @@ async function startWorker(directory: string, env: Readonly<Record<string, strin
   let printed = "";
   for await (const chunk of worker.stderr as NonNullable<typeof worker.stderr>) {
     printed += chunk;
-    if (printed.includes("runs the tasks of lead, asking")) break;
+    if (printed.includes("runs the tasks of lead, asking, gated")) break;
   }
-  expect(printed).toContain("runs the tasks of lead, asking");
+  expect(printed).toContain("runs the tasks of lead, asking, gated");
   return worker;
 }
 
@@ -122,31 +122,66 @@ describe.each(kinds)("workers on %s", (kind) => {
     expect(await server.ended).toBe(0);
   }, 60_000);
 
-  it("are listed with what they run, and continue what an operator retries or moves", async () => {
-    const { directory, env } = await sharedStore(kind);
+  it.each(["move", "finish"] as const)(
+    "of two versions work on one database: %s",
+    async (rollout) => {
+      const { directory, steps, env } = await sharedStore(kind);
+      const of = (version: string) => ({ ...env, NODES_VERSION: version, NODES_ROLLOUT: rollout });
+      const server = await serving(directory, ["--config", config, "--no-run"], of("2"));
+      const gated = connect(server.url, { token: server.token }).agent("gated");
+      const waits = Promise.withResolvers<string>();
+      const old = await startWorker(directory, of("1"));
+      const run = gated.run("Go.", {
+        sessionId: `updated-${rollout}-${kind}`,
+        onWait: ({ reason }) => {
+          if (reason === "unknown_version") waits.resolve(reason);
+        },
+      });
+      const result = run.result();
+      const versions = () => readFileSync(steps, "utf8").trim().split("\n");
+      await expect.poll(versions, { timeout: 20_000 }).toEqual(["waits 1"]);
+      kill(old);
+      await startWorker(directory, of("2"));
+      if (rollout === "finish") {
+        expect(await waits.promise).toBe("unknown_version");
+        await startWorker(directory, of("1"));
+      }
+      const next = rollout === "finish" ? "1" : "2";
+      await expect.poll(versions, { timeout: 20_000 }).toEqual(["waits 1", `waits ${next}`]);
+      writeFileSync(`${steps}.open`, "");
+      expect((await result).text).toBe("The gate is open.");
+      await eventsOf(run);
+      server.child.kill("SIGTERM");
+      expect(await server.ended).toBe(0);
+    },
+    60_000,
+  );
+
+  it("are listed with what they run, and continue what an operator retries", async () => {
+    const { directory, steps, env } = await sharedStore(kind);
     const command = (...args: string[]) =>
       rivulet(["tasks", ...args, "--config", config], { cwd: directory, env });
     const server = await serving(directory, ["--config", config, "--no-run"], env);
-    const lead = connect(server.url, { token: server.token }).agent("lead");
+    const gated = connect(server.url, { token: server.token }).agent("gated");
     const session = `listed-${kind}`;
-    const run = lead.run("Go.", { sessionId: session });
+    const run = gated.run("Go.", { sessionId: session });
     const { taskId } = await run.task;
     const waiting = await command("nodes");
     expect(waiting.output).toMatch(/live, runs nothing\n/);
-    expect(waiting.output).toContain(`Waiting for a process\n  ${session}  lead`);
+    expect(waiting.output).toContain(`Waiting for a process\n  ${session}  gated`);
     await startWorker(directory, env);
-    for await (const event of run) if (event.type === "task.text.delta") break;
     await expect
-      .poll(async () => (await command("nodes")).output, { timeout: 10_000, interval: 100 })
-      .toMatch(new RegExp(`live, runs lead, asking\n  ${session}\n`));
+      .poll(async () => (await command("nodes")).output, { timeout: 20_000, interval: 100 })
+      .toMatch(new RegExp(`live, runs lead, asking, gated\n  ${session}\n`));
+    const moving = await command("move", session, "any");
+    expect(moving.errors).toContain(`A process runs session ${session}.`);
     await run.cancel("enough");
     await run.result().catch(() => {});
+    writeFileSync(`${steps}.open`, "");
     const retried = await command("retry", taskId);
     expect(retried).toMatchObject({ code: 0, output: expect.stringMatching(/^task_\w+\n$/) });
-    const again = lead.attach({ taskId: retried.output.trim() });
-    expect((await again.result()).text).toBe("The lead has arrived at the end of the way.");
-    const moved = await command("move", session, "any");
-    expect(moved).toMatchObject({ code: 2, errors: expect.stringContaining("no unfinished task") });
+    const again = gated.attach({ taskId: retried.output.trim() });
+    expect((await again.result()).text).toBe("The gate is open.");
     expect((await command("mve", "x")).errors).toContain('has no action "mve"');
     server.child.kill("SIGTERM");
     expect(await server.ended).toBe(0);

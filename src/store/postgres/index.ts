@@ -1,2 +1,3 @@
+export { type Migration, migrateDatabase } from "./migrate-database.ts";
 export type { PostgresStoreOptions } from "./options.ts";
 export { postgresStore } from "./store.ts";

@@ -22,7 +22,7 @@ export async function migrate(client: Client, settings: Settings): Promise<void>
   if ((await versionOf(client, schema)) === schemaVersion) return;
   if (!isAllowed) {
     throw new RivuletError("store_too_old", `The schema ${schema} has no tables of this version.`, {
-      hint: "Open the store once with a role that may create tables, and without `migrate: false`.",
+      hint: "Run rivulet migrate <url> with a role that may create tables, or open the store without `migrate: false`.",
     });
   }
   await client.query("BEGIN");
@@ -40,7 +40,7 @@ export async function migrate(client: Client, settings: Settings): Promise<void>
 }
 
 /** The version of the tables; 0 if there are none. Throws when they are newer or belong to another program. */
-async function versionOf(client: Client, schema: string): Promise<number> {
+export async function versionOf(client: Client, schema: string): Promise<number> {
   const [found] = await runOn<[hasMeta: boolean, hasTables: boolean]>(
     client,
     {

@@ -1,9 +1,10 @@
 // A team on a store that several processes share; each call of `walk` leaves a line in a file.
-import { appendFileSync } from "node:fs";
+import { appendFileSync, existsSync } from "node:fs";
 import { agentTool, jsonSchema, memoryStore, ReActAgent, tool } from "../../../src/index.ts";
 import { scriptedModel } from "../../../src/testing.ts";
 
-const { NODES_STORE: store = "", NODES_STEPS: steps = "" } = process.env;
+const { NODES_STORE: store = "", NODES_STEPS: steps = "", NODES_VERSION: version } = process.env;
+const rollout = process.env.NODES_ROLLOUT as "move" | "finish" | undefined;
 const leaseMs = 1_000;
 const pause = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
 const walk = tool({
@@ -17,6 +18,16 @@ const walk = tool({
     return `walked ${String(step)}`;
   },
 });
+const wait = tool({
+  name: "wait",
+  description: "Waits until the gate is open.",
+  idempotent: true,
+  async execute() {
+    appendFileSync(steps, `waits ${version ?? ""}\n`);
+    while (!existsSync(`${steps}.open`)) await pause(20);
+    return "open";
+  },
+});
 const ask = tool({
   name: "ask",
   description: "Asks.",
@@ -24,7 +35,10 @@ const ask = tool({
   execute: () => "asked",
 });
 const slow = (text: string) => text.split(/(?<= )/).flatMap((word) => [{ delayMs: 40 }, word]);
-const common = { leaseMs, store: store === "memory" ? memoryStore() : store };
+const common = {
+  ...{ leaseMs, ...(version !== undefined && { version }), ...(rollout && { rollout }) },
+  store: store === "memory" ? memoryStore() : store,
+};
 
 const helper = new ReActAgent({
   ...{ ...common, name: "helper", description: "Helps." },
@@ -58,4 +72,10 @@ const asking = new ReActAgent({
   tools: [ask],
 });
 
-export default { agents: [lead, asking] };
+const gated = new ReActAgent({
+  ...{ ...common, name: "gated" },
+  model: scriptedModel([{ call: "wait" }, "The gate is open."], { by: "prompt" }),
+  tools: [wait],
+});
+
+export default { agents: [lead, asking, gated] };

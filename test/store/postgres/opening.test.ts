@@ -4,7 +4,7 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import type { RivuletError } from "../../../src/base/error.ts";
 import { freePort } from "../../../src/cli/embedded-postgres.ts";
 import { type PostgresStoreOptions, postgresStore } from "../../../src/postgres.ts";
-import { openStore } from "../../../src/store/open.ts";
+import { migrateTables, openStore } from "../../../src/store/open.ts";
 import { migrationSql } from "../../../src/store/postgres/migrate.ts";
 import { commitOnce, deltas } from "../../../src/testing/store-contract/samples.ts";
 import {
@@ -85,6 +85,27 @@ describe.skipIf(!hasPostgres())("opening a store on PostgreSQL", () => {
     await store.close();
     const { rows } = await admin.query(`SELECT version FROM ${schema}.meta`);
     expect(rows).toEqual([{ version: 2 }]);
+  });
+
+  it("prints the statements of a migration for another role, and makes them", async () => {
+    const [printed, made] = [newSchema(), newSchema()];
+    const { url } = server;
+    const plan = await migrateTables({ url, schema: printed }, { apply: false });
+    expect(plan).toMatchObject({ from: 0, to: 2 });
+    await admin.query(plan.sql);
+    expect(await migrateTables({ url, schema: made }, { apply: true })).toMatchObject({ from: 0 });
+    for (const schema of [printed, made]) {
+      expect(await migrateTables({ url, schema }, { apply: false })).toMatchObject({
+        ...{ from: 2, sql: "" },
+      });
+      const store = postgresStore({ url, schema, migrate: false });
+      await commitOnce(store, { events: deltas(1) });
+      await store.close();
+    }
+    await admin.query(`UPDATE ${made}.meta SET version = 99`);
+    await expect(migrateTables({ url, schema: made }, { apply: true })).rejects.toMatchObject({
+      code: "store_too_new",
+    });
   });
 
   it("opens by its URL, and shares the store with others that name it", async () => {
