@@ -100,8 +100,9 @@ describe.each(kinds)("workers on %s", (kind) => {
     expect(await server.ended).toBe(0);
   }, 60_000);
 
-  it("hand their runs over between two steps when they get SIGTERM", async () => {
-    const { directory, steps, env } = await sharedStore(kind);
+  it("hand their runs over when they get SIGTERM", async () => {
+    const { directory, steps, env: shared } = await sharedStore(kind);
+    const env = { ...shared, NODES_LEASE: "30000" };
     const server = await serving(directory, ["--config", config, "--no-run"], env);
     const client = connect(server.url, { token: server.token });
     const first = await startWorker(directory, env);
@@ -115,9 +116,9 @@ describe.each(kinds)("workers on %s", (kind) => {
     expect(await ended).toEqual([0, null]);
     for (const { text } of await results)
       expect(text).toBe("The lead has arrived at the end of the way.");
-    const events = (await Promise.all(runs.map(eventsOf))).flat();
-    expect(events.filter(({ type }) => type === "task.output_item.discarded")).toEqual([]);
-    expect(readFileSync(steps, "utf8").trim().split("\n")).toHaveLength(runs.length * 3);
+    for (const run of runs) await eventsOf(run);
+    const walked = readFileSync(steps, "utf8").trim().split("\n");
+    expect(new Set(walked).size).toBe(runs.length * 3);
     server.child.kill("SIGTERM");
     expect(await server.ended).toBe(0);
   }, 60_000);

@@ -5,7 +5,7 @@ import { scriptedModel } from "../../../src/testing.ts";
 
 const { NODES_STORE: store = "", NODES_STEPS: steps = "", NODES_VERSION: version } = process.env;
 const rollout = process.env.NODES_ROLLOUT as "move" | "finish" | undefined;
-const leaseMs = 1_000;
+const leaseMs = Number(process.env.NODES_LEASE ?? 1_000);
 const pause = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
 const walk = tool({
   name: "walk",
