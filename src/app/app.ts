@@ -267,6 +267,12 @@ export function mcpServed({ agents, mcp }: Pick<AppOptions, "agents" | "mcp">): 
   return { ...mcp, skills: () => skillsOf(agents) };
 }
 
+/** Without `auth` the server answers only for the names of this machine. */
+function addressesOf({ auth, hosts, origins = [] }: AppOptions): Addresses {
+  if (auth !== undefined) return { origins, ...(hosts && { hosts }) };
+  return { origins, hosts: [...loopback, ...(hosts ?? [])] };
+}
+
 /** Builds the app from checked options. */
 export function openApp(options: AppOptions): OpenApp {
   const { agents, store } = bindAgents(options);
@@ -285,12 +291,6 @@ export function openApp(options: AppOptions): OpenApp {
   if (options.prompts) keepPrompts(store);
   const { flushes } = processOf(store);
   flushes.adapt();
-  const addresses: Addresses = {
-    origins: options.origins ?? [],
-    ...((auth === undefined || options.hosts) && {
-      hosts: [...(auth === undefined ? loopback : []), ...(options.hosts ?? [])],
-    }),
-  };
   const limits = limitsOf(options.limits);
   const feeds = new Feeds(store);
   const trees = new Trees(store);
@@ -317,7 +317,7 @@ export function openApp(options: AppOptions): OpenApp {
   };
   const door = new Door({
     services,
-    addresses,
+    addresses: addressesOf(options),
     authenticator: authenticator(
       auth,
       token,
@@ -332,7 +332,7 @@ export function openApp(options: AppOptions): OpenApp {
   const pageFiles = options.page ? pageRoutes(options.demo !== undefined) : [];
   for (const route of [...services.routes, ...pageFiles])
     app.on(route.method, route.path, (context) => door.answer(context, route));
-  if (addresses.origins.length > 0) app.options("*", (context) => door.preflight(context));
+  if (options.origins?.length) app.options("*", (context) => door.preflight(context));
   app.notFound((context) => door.answer(context, undefined));
   app.onError((error) => errorResponse(error, { ...commonHeaders }));
   const close = async () => {

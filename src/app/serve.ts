@@ -11,7 +11,7 @@ import { type Fields, invalid, readOptions } from "../base/options.ts";
 import type { Agent, Store } from "../contract/index.ts";
 import { startHeartbeat, taskRunner } from "../harness/index.ts";
 import { loopback } from "../server/index.ts";
-import { type AppOptions, appFields, openApp } from "./app.ts";
+import { type AdapterName, type AppOptions, appFields, type OpenApp, openApp } from "./app.ts";
 import { startWatchdog } from "./watchdog.ts";
 
 /** Options of `serve`. */
@@ -61,12 +61,7 @@ const closeFields: Fields<{ readonly graceMs?: number }> = { graceMs: is.integer
 export async function serve(given: ServeOptions): Promise<Serving> {
   const options = readOptions("serve()", given, serveFields);
   const { port = 8080, host = "127.0.0.1", lostTasks = "resume", shutdownMs = 10_000 } = options;
-  const isLocal = host === "::1" || loopback.includes(host);
-  if (!isLocal && options.auth === undefined)
-    throw invalid(
-      `\`host\` ${host} is open to other machines.`,
-      "Pass `auth`, or listen on 127.0.0.1.",
-    );
+  assertLocal(host, options.auth !== undefined);
   const {
     port: _,
     host: __,
@@ -76,25 +71,12 @@ export async function serve(given: ServeOptions): Promise<Serving> {
     watchdog = false,
     ...appOptions
   } = options;
-  const token = options.auth
-    ? (options.token ?? "")
-    : (options.token ?? randomBytes(32).toString("base64url"));
-  if (options.adapters?.includes("a2a")) await loadA2a(); // fails now, not with the first request
-  if (options.adapters?.includes("mcp")) await loadMcp();
+  const { token = options.auth ? "" : randomBytes(32).toString("base64url") } = options;
+  await loadAdapters(options.adapters);
   const opened = openApp(token === "" ? appOptions : { ...appOptions, token });
   if (!run) leaveRunning(opened.store);
   const runner = taskRunner({ agents: opened.agents, lostTasks });
-  const server = createAdaptorServer({
-    fetch: opened.app.fetch,
-    overrideGlobalObjects: false,
-    serverOptions: {
-      // A client that sends slowly does not keep a connection.
-      headersTimeout: 10_000,
-      requestTimeout: 30_000,
-      connectionsCheckingInterval: 2_000,
-      maxHeaderSize: 16_384,
-    },
-  }) as Server;
+  const server = createServer(opened.app.fetch);
   const connections = new Connections(server);
   try {
     await once(server.listen(port, host), "listening");
@@ -135,6 +117,35 @@ export async function serve(given: ServeOptions): Promise<Serving> {
     ...(options.page && { pageUrl: token === "" ? `${url}/` : `${url}/#token=${token}` }),
     close: (given) => (closing ??= close(given)),
   };
+}
+
+/** Throws if a server without `auth` would listen for other machines. */
+function assertLocal(host: string, hasAuth: boolean): void {
+  if (hasAuth || host === "::1" || loopback.includes(host)) return;
+  throw invalid(
+    `\`host\` ${host} is open to other machines.`,
+    "Pass `auth`, or listen on 127.0.0.1.",
+  );
+}
+
+/** Loads the packages of adapters, so that a missing one is reported now and not with the first request. */
+async function loadAdapters(names: readonly AdapterName[] = []): Promise<void> {
+  if (names.includes("a2a")) await loadA2a();
+  if (names.includes("mcp")) await loadMcp();
+}
+
+function createServer(fetch: OpenApp["app"]["fetch"]): Server {
+  return createAdaptorServer({
+    fetch,
+    overrideGlobalObjects: false,
+    serverOptions: {
+      // A client that sends slowly does not keep a connection.
+      headersTimeout: 10_000,
+      requestTimeout: 30_000,
+      connectionsCheckingInterval: 2_000,
+      maxHeaderSize: 16_384,
+    },
+  }) as Server;
 }
 
 /** Leaves the tasks of a store to other processes. */

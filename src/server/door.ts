@@ -99,17 +99,8 @@ export class Door {
     checkAddress(request, isHealth ? { origins: addresses.origins } : addresses);
     if (this.isClosing) throw shuttingDown();
     const { incoming, outgoing } = (context.env ?? {}) as NodeBindings;
-    if (route === undefined || route.needs !== "nothing") {
-      const credential = credentialDigest(request);
-      const address = incoming?.socket?.remoteAddress ?? "";
-      if (credential !== undefined) services.limits.checkAddress(address, credential);
-      const caller = await this.#settings.authenticator.find(request);
-      if (credential !== undefined)
-        services.limits.judge(address, credential, caller !== undefined);
-      if (caller === undefined) throw unauthorized();
-      visit.caller = caller;
-      services.limits.request(caller.userId);
-    }
+    if (route === undefined || route.needs !== "nothing")
+      visit.caller = await this.#callerOf(request, incoming?.socket?.remoteAddress ?? "");
     if (route === undefined) throw noRoute(services.routes, context.req.path, request.method);
     const caller = visit.caller ?? { scopes: [] };
     if (route.needs !== "nothing" && !caller.scopes.includes(route.needs))
@@ -137,6 +128,18 @@ export class Door {
         };
       },
     });
+  }
+
+  /** The caller of a request; throws without a valid credential, and for too many requests. */
+  async #callerOf(request: Request, address: string): Promise<Caller> {
+    const { limits } = this.#settings.services;
+    const credential = credentialDigest(request);
+    if (credential !== undefined) limits.checkAddress(address, credential);
+    const caller = await this.#settings.authenticator.find(request);
+    if (credential !== undefined) limits.judge(address, credential, caller !== undefined);
+    if (caller === undefined) throw unauthorized();
+    limits.request(caller.userId);
+    return caller;
   }
 
   preflight(context: Context): Response {

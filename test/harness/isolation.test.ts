@@ -405,6 +405,8 @@ const entries: Readonly<Record<string, Readonly<Record<string, Entry>>>> = {
     commit: ofOwner,
     acquire: ofOwner,
     claim: operator,
+    heartbeat: ofOwner,
+    nodes: operator,
     renew: ofOwner,
     release: ofOwner,
     ...Object.fromEntries(
@@ -469,7 +471,7 @@ const entries: Readonly<Record<string, Readonly<Record<string, Entry>>>> = {
       [
         ...["agentTool", "assistantMessage", "connectMcp", "ContextStore"],
         ...["isCallOf", "jsonSchema", "RivuletError", "tool", "Toolkit", "userMessage"],
-        ...["fromAiMessages", "fromAiTools", "toModelMessages", "toUiMessages"],
+        ...["fromAiMessages", "fromAiTools", "toModelMessages", "toUiMessages", "toolAgent"],
       ].map((name) => [name, noUser]),
     ),
   },

@@ -1,19 +1,19 @@
 import { expect, it } from "vitest";
 import { sourceSize, walkHello } from "../../scripts/walk.ts";
 
-it("a hello runs at most 35 files of src/agent", () => {
+it("a hello runs at most 37 files of src/agent", () => {
   const files = walkHello().map(({ file }) => file);
   expect(files).toContain("react-agent.ts");
   expect(new Set(files).size).toBe(files.length);
-  expect(files.length).toBeLessThanOrEqual(35);
+  expect(files.length).toBeLessThanOrEqual(37);
 });
 
-it("src/agent has at most 75 files and 16,000 lines without tests", () => {
+it("src/agent has at most 77 files and 16,400 lines without tests", () => {
   const { agentFiles, agentLines } = sourceSize();
-  expect(agentFiles).toBeLessThanOrEqual(75);
-  expect(agentLines).toBeLessThanOrEqual(16_000);
+  expect(agentFiles).toBeLessThanOrEqual(77);
+  expect(agentLines).toBeLessThanOrEqual(16_400);
 });
 
-it("src has at most 78,000 lines without tests and contract suites", () => {
-  expect(sourceSize().lines).toBeLessThanOrEqual(78_000);
+it("src has at most 80,000 lines without tests and contract suites", () => {
+  expect(sourceSize().lines).toBeLessThanOrEqual(80_000);
 });
