@@ -201,7 +201,7 @@ export const mutants: readonly Mutant[] = [
   tree(
     "takes annotations in any order",
     "protocol/fold/part.ts",
-    "      if (event.annotation_index !== known.length) return false;\n",
+    "  if (event.annotation_index !== before.length) return false;\n",
     "",
   ),
   tree(
