@@ -6,15 +6,26 @@ const path = "~/store-id";
 
 /** The random id of a store, the same for all processes that share it; servers find cycles with it. */
 export async function storeIdOf(store: Store): Promise<string> {
+  const create = () => new TextEncoder().encode(crypto.randomUUID());
+  return new TextDecoder().decode(await firstWritten(store, path, create));
+}
+
+/** The content of a file that the first process which needs it creates. */
+export async function firstWritten(
+  store: Store,
+  path: string,
+  create: () => Uint8Array,
+): Promise<Uint8Array> {
   const stored = await store.files.get(path);
-  if (stored) return new TextDecoder().decode(stored.data);
-  const id = crypto.randomUUID();
+  if (stored) return stored.data;
+  const data = create();
   try {
-    await store.files.put(path, new TextEncoder().encode(id), { ifVersion: 0 });
-    return id;
+    await store.files.put(path, data, { ifVersion: 0 });
+    return data;
   } catch (error) {
     // Another process was faster.
-    if (error instanceof RivuletError && error.code === "conflict") return storeIdOf(store);
+    if (error instanceof RivuletError && error.code === "conflict")
+      return firstWritten(store, path, create);
     throw error;
   }
 }

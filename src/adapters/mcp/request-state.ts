@@ -2,6 +2,7 @@ import { createHmac, randomBytes, timingSafeEqual } from "node:crypto";
 import { RivuletError } from "../../base/error.ts";
 import { isObject } from "../../base/plain.ts";
 import type { Store } from "../../contract/index.ts";
+import { firstWritten } from "../../store/index.ts";
 
 /** What a client carries from an answer that asks for input to the call that brings the input. */
 export interface RequestState {
@@ -14,30 +15,10 @@ export interface RequestState {
 /** No filesystem on a store has a prefix that begins with `~`. */
 const path = "~/mcp-key";
 const keyBytes = 32;
-const keys = new WeakMap<Store, Promise<Uint8Array>>();
 
 /** The secret key of a store, the same for all processes that share it, so that a person may answer after a restart. */
 export function stateKeyOf(store: Store): Promise<Uint8Array> {
-  const known = keys.get(store);
-  if (known) return known;
-  const reading = readKey(store);
-  keys.set(store, reading);
-  reading.catch(() => keys.delete(store));
-  return reading;
-}
-
-async function readKey(store: Store): Promise<Uint8Array> {
-  const stored = await store.files.get(path);
-  if (stored) return stored.data;
-  const key = new Uint8Array(randomBytes(keyBytes));
-  try {
-    await store.files.put(path, key, { ifVersion: 0 });
-    return key;
-  } catch (error) {
-    // Another process was faster.
-    if (error instanceof RivuletError && error.code === "conflict") return readKey(store);
-    throw error;
-  }
+  return firstWritten(store, path, () => new Uint8Array(randomBytes(keyBytes)));
 }
 
 /** Seals a state for its user: the client can read it, and cannot change a character of it. */
