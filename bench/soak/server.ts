@@ -11,9 +11,22 @@ import { words } from "./words.ts";
 const [path = "", port = "0", token = ""] = process.argv.slice(2);
 const store = sqliteStore(path, { retention: { logs: { maxAgeMs: 20_000 } } });
 
+/** A model with a script. It forgets its requests, which would look like a leak. */
+function scripted(...[script, options]: Parameters<typeof scriptedModel>) {
+  const model = scriptedModel(script, options);
+  const { doStream } = model;
+  return {
+    ...model,
+    doStream(options: Parameters<typeof doStream>[0]) {
+      (model.calls as unknown[]).length = 0;
+      return doStream(options);
+    },
+  };
+}
+
 /** A model that says the words of the soak at the pace of a fast provider. */
 function talking() {
-  const model = scriptedModel(() => ({ text: words }));
+  const model = scripted(() => ({ text: words }));
   return {
     ...model,
     async doStream(options: Parameters<typeof model.doStream>[0]) {
@@ -38,7 +51,7 @@ const lead = new ReActAgent({
   ...common,
   name: "lead",
   tools: helpers,
-  model: scriptedModel(
+  model: scripted(
     [["a", "b", "c"].map((call) => ({ call, input: { prompt: "Go." } })), "All is done."],
     { by: "prompt" },
   ),
@@ -54,7 +67,7 @@ const payer = new ReActAgent({
   ...common,
   name: "payer",
   tools: [pay],
-  model: scriptedModel([{ call: "pay", input: { amount: 5 } }, "It is settled."], { by: "prompt" }),
+  model: scripted([{ call: "pay", input: { amount: 5 } }, "It is settled."], { by: "prompt" }),
 });
 await serve({
   agents: [talker, lead, payer],

@@ -46,6 +46,7 @@ it("sends neither signatures of the provider nor counts of the loop, on any rout
   const lead = new ReActAgent({ name: "lead", model, store, tools: [search] });
   const server = await startServer({
     ...{ agents: [lead], prompts: true, adapters: ["a2a", "agentscope"] },
+    auth: { tokens: { [tokens.ann]: { userId: "ann", scopes: ["read", "write", "operator"] } } },
   });
   const ann = server.as(tokens.ann);
   const { body } = await ann.post("/v1/tasks", { agent: "lead", input: "Go.", session_id: "s" });
