@@ -1,4 +1,4 @@
-import { HarnessAgent, storeFilesystem } from "rivulet";
+import { HarnessAgent } from "rivulet";
 import { postgresStore } from "rivulet/postgres";
 import type { ServeOptions } from "rivulet/server";
 
@@ -11,7 +11,7 @@ const assistant = new HarnessAgent({
   model: process.env.MODEL ?? "demo:analyst",
   store,
   // In the database, so that every worker has them.
-  filesystem: storeFilesystem(store),
+  filesystem: "store",
 });
 
 export default {
