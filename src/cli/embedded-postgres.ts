@@ -232,9 +232,10 @@ async function startOrJoin(
   let child: ChildProcess | undefined;
   while (Date.now() < until) {
     const running = postmasterOf(data);
-    if (running?.isReady && (await answers(running.port)))
+    const isRunning = running !== undefined && isAlive(running.pid);
+    if (isRunning && running.isReady && (await answers(running.port)))
       return { port: running.port, isJoined: child?.pid !== running.pid };
-    if (running && isAlive(running.pid) && !isPostgres(running.pid)) {
+    if (isRunning && !isPostgres(running.pid)) {
       // The lock of a server that was killed; its process id now belongs to another program.
       rmSync(join(data, "postmaster.pid"), { force: true });
     }

@@ -14,8 +14,9 @@ import { rivulet, serving } from "./support/program.ts";
 beforeAll(() => buildPage());
 const opened = new Set<EmbeddedPostgres>();
 afterEach(async () => {
-  for (const server of opened) await server.close();
+  const servers = [...opened];
   opened.clear();
+  for (const server of servers) await server.close();
 });
 
 function createFolder(mode = 0o755): string {
@@ -45,6 +46,19 @@ async function write(url: string, text: string): Promise<void> {
   const store = postgresStore(url);
   await store.files.put("note", new TextEncoder().encode(text));
   await store.close();
+}
+
+/** Kills a process, and waits until it is gone. */
+async function kill(pid: number): Promise<void> {
+  process.kill(pid, "SIGKILL");
+  const isAlive = () => {
+    try {
+      return process.kill(pid, 0);
+    } catch {
+      return false;
+    }
+  };
+  while (isAlive()) await new Promise((resolve) => setTimeout(resolve, 10));
 }
 
 const lockOf = (folder: string) => join(folder, "data", "postmaster.pid");
@@ -105,7 +119,7 @@ it.runIf(hasPostgres())(
     const first = await open(folder);
     await write(first.url, "before the kill");
     const lock = readFileSync(lockOf(first.folder), "utf8");
-    process.kill(pidOf(first.folder), "SIGKILL");
+    await kill(pidOf(first.folder));
     const second = await open(folder);
     expect(await textIn(second.url)).toBe("before the kill");
     await second.close();
