@@ -336,6 +336,11 @@ export interface TaskRecord {
   readonly outsideTools?: readonly OutsideTool[];
   /** How long the task has worked, in milliseconds; waiting does not count. */
   readonly workedMs?: number;
+  /**
+   * The number of the task's next event when a process handed it over between two steps. As long as its log has no later
+   * event, none of its open calls has begun.
+   */
+  readonly handedOverAt?: number;
   /** The messages that start the task, until it begins and they are in the transcript. */
   readonly input?: readonly Message[];
   /** True: the task only adds its input to the session. */

@@ -116,8 +116,12 @@ describe.each(kinds)("workers on %s", (kind) => {
     expect(await ended).toEqual([0, null]);
     for (const { text } of await results)
       expect(text).toBe("The lead has arrived at the end of the way.");
-    for (const run of runs) await eventsOf(run);
+    for (const run of runs) {
+      const isDiscarded = ({ type }: TaskEvent) => type === "task.output_item.discarded";
+      expect((await eventsOf(run)).filter(isDiscarded)).toEqual([]);
+    }
     const walked = readFileSync(steps, "utf8").trim().split("\n");
+    expect(walked).toHaveLength(runs.length * 3);
     expect(new Set(walked).size).toBe(runs.length * 3);
     server.child.kill("SIGTERM");
     expect(await server.ended).toBe(0);

@@ -11,7 +11,7 @@ import { cancelChildOf, cancelChildren, runChild } from "./child.ts";
 import { type Drive, drive, isRefusedBeginning } from "./drive.ts";
 import { HandOver, shuttingDown } from "./hand-over.ts";
 import { inherited, misfit } from "./home.ts";
-import { endingSettings } from "./lifecycle.ts";
+import { endingSettings, markHandedOver } from "./lifecycle.ts";
 import { cancelRow, type Plan, plan, postCancel, rootRecord, Workload } from "./plan.ts";
 import type { Process } from "./process.ts";
 import { taskReached } from "./rest.ts";
@@ -366,8 +366,11 @@ export class Conversation implements TaskConversation {
 
   /** Stores the results of the last steps, which are not awaited, and gives the conversation up. */
   async #giveUp(): Promise<void> {
+    for (const { task } of this.drives.values())
+      if (task && !task.control.isResting && !task.state.record.remote) markHandedOver(task);
     await Promise.allSettled([...this.#logs.values()].map((log) => log.flush()));
-    this.lose(shuttingDown());
+    // A row may have moved a task meanwhile; it calls this again.
+    if (this.handOver.isReady) this.lose(shuttingDown());
   }
 
   /** Stops all drives: an event that was not written must not be shown, and nothing more is written. */

@@ -136,6 +136,7 @@ export class Drive {
     try {
       await this.start.stored;
       const canMove = this.start.isNew || (await this.#canMove());
+      if (canMove && !this.start.isNew) await this.#waitForHandOver();
       const executor = canMove ? await this.#open() : undefined;
       if (executor && this.task) await this.#execute(this.task, executor);
     } catch (thrown) {
@@ -178,6 +179,13 @@ export class Drive {
     }
     this.queue = undefined;
     return true;
+  }
+
+  /** Leaves a stored task to the next owner during a hand-over, unless it ends here. */
+  async #waitForHandOver(): Promise<void> {
+    if (this.start.fail === undefined)
+      await this.conversation.handOver.beforeStep(this.record.taskId, this.controller.signal);
+    this.conversation.lost.signal.throwIfAborted();
   }
 
   /** The row that cancels the task, if the drive found one. */

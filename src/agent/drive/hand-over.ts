@@ -20,8 +20,8 @@ export class HandOver {
   #hasBegun = false;
   /** The tasks that wait between two steps. */
   readonly #parked = new Set<string>();
-  /** How many calls of a task run, by task. */
-  readonly #calls = new Map<string, number>();
+  /** The ids of the calls of a task that run, by task. */
+  readonly #calls = new Map<string, Set<string>>();
 
   constructor(drives: ReadonlyMap<string, SteppingDrive>, lost: AbortSignal, onReady: () => void) {
     this.#drives = drives;
@@ -34,32 +34,38 @@ export class HandOver {
     return this.#hasBegun;
   }
 
+  /** Whether another process can continue each task now. */
+  get isReady(): boolean {
+    if (!this.#hasBegun || this.#lost.aborted) return false;
+    return [...this.#drives.values()].every((drive) => this.#isBetweenSteps(drive));
+  }
+
   /** Lets no further step begin; `onReady` is called when none runs. */
   begin(): void {
     this.#hasBegun = true;
     this.#check();
   }
 
-  /** Called before each step of a task; during a hand-over it rejects when the conversation is lost. */
-  beforeStep(taskId: string): Promise<never> | undefined {
-    if (!this.#hasBegun) return undefined;
+  /** Called before each step of a task; during a hand-over it resolves when `signal`, that of the task, aborts. */
+  beforeStep(taskId: string, signal: AbortSignal): Promise<void> | undefined {
+    if (!this.#hasBegun || signal.aborted) return undefined;
     this.#parked.add(taskId);
-    const { promise, reject } = Promise.withResolvers<never>();
-    onAbort(this.#lost, () => reject(this.#lost.reason));
     this.#check();
-    return promise;
+    return new Promise((resolve) =>
+      onAbort(signal, () => {
+        this.#parked.delete(taskId);
+        resolve();
+      }),
+    );
   }
 
-  /** Counts a call that runs; returns the function that ends it. */
-  callRuns(taskId: string): () => void {
-    const add = (change: number) => {
-      const count = (this.#calls.get(taskId) ?? 0) + change;
-      if (count > 0) this.#calls.set(taskId, count);
-      else this.#calls.delete(taskId);
-    };
-    add(1);
+  /** Notes a call that runs; returns the function that ends it. */
+  callRuns(taskId: string, callId: string): () => void {
+    const calls = this.#calls.get(taskId) ?? new Set();
+    this.#calls.set(taskId, calls.add(callId));
     return () => {
-      add(-1);
+      calls.delete(callId);
+      if (calls.size === 0) this.#calls.delete(taskId);
       this.#check();
     };
   }
@@ -71,20 +77,20 @@ export class HandOver {
   }
 
   #check(): void {
-    if (!this.#hasBegun || this.#lost.aborted) return;
-    const drives = [...this.#drives.values()];
-    if (drives.every((drive) => this.#isBetweenSteps(drive))) this.#onReady();
+    if (this.isReady) this.#onReady();
   }
 
   /** A task that only waits for its children is between steps when they are. One on another server goes on there. */
   #isBetweenSteps({ record, queue }: SteppingDrive): boolean {
     const { taskId } = record;
     if (this.#parked.has(taskId) || queue !== undefined || record.remote) return true;
-    const calls = this.#calls.get(taskId) ?? 0;
-    const children = [...this.#drives.values()].filter(
-      ({ record: child }) => child.mode === "sync" && child.parentTaskId === taskId,
-    );
-    return calls > 0 && children.length === calls;
+    const calls = this.#calls.get(taskId);
+    // The id of a child is that of its call.
+    return calls !== undefined && [...calls].every((id) => this.#isSyncChild(id));
+  }
+
+  #isSyncChild(callId: string): boolean {
+    return this.#drives.get(callId)?.record.mode === "sync";
   }
 }
 

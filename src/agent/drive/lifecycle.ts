@@ -47,6 +47,7 @@ import {
   totalOf,
   untilItEnds,
   withMessages,
+  writeStep,
 } from "../loop/task-run.ts";
 import { taskKey } from "../loop/tool-context.ts";
 import { openTrace } from "../loop/trace.ts";
@@ -350,11 +351,20 @@ export async function resumeTask(task: TaskRun, reason: string): Promise<void> {
     ({ post }) => post.taskId === task.identity.ref.taskId && post.kind === "input",
   );
   task.control.isResting = false;
-  const wasLost = task.state.record.status === "in_progress";
+  const { status, handedOverAt } = task.state.record;
+  const wasLost = status === "in_progress";
+  const wasHandedOver = task.output.emitter.nextSeq === handedOverAt;
   task.output.emitter.append({ type: "task.resumed", reason: wasLost ? "recovered" : reason });
-  if (wasLost) await recover(task);
+  if (wasLost && !wasHandedOver) await recover(task);
   const late = arrived(task, isText ? rows : []);
   await commitStep(task, { ...late, record: { status: "in_progress", ...tiesOf(task) } });
+}
+
+/** Notes that the task stands between two steps, so that its next owner need not recover it. */
+export function markHandedOver(task: TaskRun): void {
+  const { nextSeq } = task.output.emitter;
+  if (task.state.record.handedOverAt !== nextSeq)
+    writeStep(task, { record: { handedOverAt: nextSeq } });
 }
 
 /** A root task stays where it runs, as far as its agent asks for that. */

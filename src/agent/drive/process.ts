@@ -116,6 +116,7 @@ export class Process {
       const before = await this.#conversations.get(sessionId)?.catch(() => undefined);
       before?.lose(new RivuletError("fenced", "This process has claimed the session again."));
       await before?.closed;
+      if (!this.#canRun) throw shuttingDown();
       return await this.#track(sessionId, Conversation.openWith(this, taken, settings));
     } catch (error) {
       taken.endTurn?.();
@@ -165,14 +166,14 @@ export class Process {
   /** Starts nothing more, and releases each conversation between two steps; resolves when all are, or after the time. */
   async handOver(graceMs: number): Promise<void> {
     this.runNothing();
-    const opened = await Promise.allSettled(this.#conversations.values());
-    const open = opened.flatMap((result) =>
-      result.status === "fulfilled" && result.value ? [result.value] : [],
-    );
-    for (const conversation of open) conversation.handOver.begin();
+    const released = [...this.#conversations.values()].map(async (opening) => {
+      const conversation = await opening.catch(() => undefined);
+      conversation?.handOver.begin();
+      await conversation?.closed;
+    });
     const { promise: isLate, resolve } = Promise.withResolvers<void>();
     const timer = setTimeout(resolve, graceMs);
-    await Promise.race([Promise.all(open.map(({ closed }) => closed)), isLate]);
+    await Promise.race([Promise.all(released), isLate]);
     clearTimeout(timer);
   }
 

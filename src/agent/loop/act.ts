@@ -10,6 +10,8 @@ import { addResultItem, findTool } from "./task-run.ts";
  * true if any call made progress.
  */
 export async function act(task: TaskRun): Promise<boolean> {
+  const { taskId } = task.identity.ref;
+  const { handOver } = task.conversation;
   const running = new Map<string, Promise<void>>();
   const childWaits = new Set<string>();
   let moved = false;
@@ -33,7 +35,7 @@ export async function act(task: TaskRun): Promise<boolean> {
   function start(pending: PendingCall): void {
     const { id } = pending.call;
     const known = posts;
-    const hasEnded = task.conversation.handOver.callRuns(task.identity.ref.taskId);
+    const hasEnded = handOver.callRuns(taskId, id);
     const ended = runCall(task, pending, batch).then(
       (outcome) => {
         running.delete(id);
@@ -67,7 +69,10 @@ export async function act(task: TaskRun): Promise<boolean> {
       mayStart = false;
       // A crash must leave no effect of an unrecorded call, and none that follows a lost result.
       if (calls.length > 0) await task.output.log.flush();
-      for (const pending of calls) start(pending);
+      // Another process starts them.
+      if (calls.length > 0 && running.size === 0)
+        await handOver.beforeStep(taskId, task.control.controller.signal);
+      if (!handOver.hasBegun) for (const pending of calls) start(pending);
       if (running.size === 0) return moved;
       if (!isWoken) {
         await new Promise<void>((resolve) => {

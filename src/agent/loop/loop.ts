@@ -45,8 +45,9 @@ export async function runLoop(task: TaskRun, input: readonly Message[]): Promise
 }
 
 async function stepUntilRest(task: TaskRun): Promise<RestingEnding> {
+  const { handOver } = task.conversation;
   for (;;) {
-    await task.conversation.handOver.beforeStep(task.identity.ref.taskId);
+    await handOver.beforeStep(task.identity.ref.taskId, task.control.controller.signal);
     const ending = await step(task);
     if (ending !== undefined) return ending;
   }

@@ -48,10 +48,12 @@ export interface TaskConversation {
   readonly lost: { readonly signal: AbortSignal };
   /** Knows when no task is within a step. */
   readonly handOver: {
-    /** Called before each step of a task; during a hand-over to another process it rejects in the end. */
-    beforeStep(taskId: string): Promise<never> | undefined;
-    /** Counts a call that runs; returns the function that ends it. */
-    callRuns(taskId: string): () => void;
+    /** Whether no further step begins. */
+    readonly hasBegun: boolean;
+    /** Called before each step of a task; during a hand-over it resolves when `signal`, that of the task, aborts. */
+    beforeStep(taskId: string, signal: AbortSignal): Promise<void> | undefined;
+    /** Notes a call that runs; returns the function that ends it. */
+    callRuns(taskId: string, callId: string): () => void;
   };
   /** Rejects when this process has lost the conversation; asks the store when it may have. */
   assertHeld(): Promise<void>;

@@ -83,6 +83,11 @@ export abstract class TaskStream {
     return this.#outputIndex;
   }
 
+  /** The number of the next event. */
+  get nextSeq(): number {
+    return this.#taskSeq;
+  }
+
   /** Whether the task has no event yet. */
   get isNew(): boolean {
     return this.#taskSeq === 0;
