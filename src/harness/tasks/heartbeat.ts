@@ -2,8 +2,8 @@ import { hostname } from "node:os";
 import { type AgentSettings, processOf } from "../../agent/index.ts";
 import type { NodeInfo, Store } from "../../contract/index.ts";
 
-/** How often a process says that it is there, and after which silence it counts as gone. */
-const [beatMs, goneMs] = [5_000, 15_000];
+/** Leases shorter than this do not make the heartbeat faster. */
+const leastLeaseMs = 2_000;
 /** The shortest time between two heartbeats, however often conversations change their owner. */
 const leastBeatMs = 250;
 /** How many conversations a heartbeat names. */
@@ -18,6 +18,7 @@ export function startHeartbeat(
   agents: readonly AgentSettings[],
 ): () => Promise<void> {
   const owner = processOf(store);
+  const { beatMs, goneMs } = rhythm(agents);
   const startedAt = Date.now();
   let timer: ReturnType<typeof setTimeout> | undefined;
   let beatAt = Number.NEGATIVE_INFINITY;
@@ -49,6 +50,12 @@ export function startHeartbeat(
     owner.onOwned = undefined;
     return beat(0);
   };
+}
+
+/** How often a process says that it is there, and after which silence it counts as gone: its leases have ended then. */
+function rhythm(agents: readonly AgentSettings[]) {
+  const leaseMs = Math.max(leastLeaseMs, ...agents.map((agent) => agent.leaseMs));
+  return { beatMs: leaseMs / 3, goneMs: 1.5 * leaseMs };
 }
 
 function nodeInfo(
