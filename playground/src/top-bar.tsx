@@ -1,6 +1,7 @@
 import { isTerminal, taskOf, textOf } from "rivulet/protocol";
 import { Icon, Status } from "./icons.tsx";
 import { type Shape, shapeOf } from "./state/agents.ts";
+import { useNodes } from "./state/nodes.ts";
 import type { LogSnapshot, RunLog } from "./state/run-log.ts";
 import { forkName, fork as forkSession, useLog, useSessions } from "./state/sessions.ts";
 import { setUi, toggleAll, useUi } from "./state/ui.ts";
@@ -11,6 +12,7 @@ export function TopBar() {
   const log = useLog();
   const turns = useSessions(({ open }) => open.turns.length);
   const file = useSessions(({ open }) => open.file);
+  const isOperator = useSessions((all) => all.isOperator);
   const fork = useSessions((all) => forkName(all, all.open.id));
   // The first question of a fork is that of the run before it.
   const title = useSessions(
@@ -32,6 +34,7 @@ export function TopBar() {
         <b>{title.slice(0, 80) || (file ?? "A run")}</b>
         {log && <span className="hide-s">{file ? "recorded" : `turn ${turns}`}</span>}
         {fork && <span className="hide-s">{fork}</span>}
+        {isOperator && log?.run && <RunsOn log={log} />}
       </h1>
       <span className="grow" />
       {log && <RunningButton log={log} />}
@@ -45,11 +48,28 @@ export function TopBar() {
   );
 }
 
-function ForkButton({ log }: { readonly log: RunLog }) {
-  const isOver = useLogView(log, ({ tree }) => {
+function useIsOver(log: RunLog): boolean {
+  return useLogView(log, ({ tree }) => {
     const root = tree.rootId === undefined ? undefined : tree.tasks[tree.rootId];
     return root !== undefined && isTerminal(root.status);
   });
+}
+
+/** Which process runs the session, where there are several. */
+function RunsOn({ log }: { readonly log: RunLog }) {
+  return useIsOver(log) ? null : <NodeName />;
+}
+
+function NodeName() {
+  const id = useSessions(({ open }) => open.id);
+  const live = useNodes()?.nodes.filter(({ is_live }) => is_live) ?? [];
+  const node = live.find(({ sessions }) => id !== undefined && sessions.includes(id));
+  if (node === undefined || live.length < 2) return null;
+  return <span className="hide-s">on {node.name}</span>;
+}
+
+function ForkButton({ log }: { readonly log: RunLog }) {
+  const isOver = useIsOver(log);
   return (
     <button
       type="button"

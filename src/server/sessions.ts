@@ -33,14 +33,14 @@ export const sessionRoutes: readonly Route[] = [
     returns: {
       status: 200,
       description:
-        "`{ agents: [{ name, description, model, models, workspace, tools, subagents, skills }] }`",
+        "`{ agents: [{ name, description, model, models, workspace, tools, subagents, skills }], scopes }`; `scopes` are those of the caller.",
     },
-    handle: async ({ services, headers }) => {
+    handle: async ({ services, caller: { scopes }, headers }) => {
       const agents = [...services.agents.values()].map(async (agent) => {
         const { name, description } = agent;
         return { name, description, ...(await offerOf(agent)) };
       });
-      return Response.json({ agents: await Promise.all(agents) }, { headers });
+      return Response.json({ agents: await Promise.all(agents), scopes }, { headers });
     },
   },
   {

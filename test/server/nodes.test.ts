@@ -37,6 +37,14 @@ function open() {
 }
 
 describe("the operator's routes", () => {
+  it("are announced with the scopes of the caller", async () => {
+    const { send, close } = open();
+    const scopes = async (token: string) => (await send(token, "GET", "/v1/agents")).body.scopes;
+    expect(await scopes(operator)).toEqual(["read", "operator"]);
+    expect(await scopes(tokens.ann)).toEqual(["read", "write"]);
+    await close();
+  });
+
   it("list the processes, what waits for one, and what was judged poison", async () => {
     const { store, send, queue, close } = open();
     const agents = [{ agentId: "lead", version: "2" }];

@@ -1,6 +1,6 @@
 import { lazy, Suspense } from "react";
 import { Icon } from "../icons.tsx";
-import { useLog } from "../state/sessions.ts";
+import { useLog, useSessions } from "../state/sessions.ts";
 import { type PanelView, setUi, useUi } from "../state/ui.ts";
 import { LogContext } from "../thread/context.ts";
 import { Agents } from "./agents.tsx";
@@ -11,23 +11,28 @@ import { TreeView } from "./tree-view.tsx";
 const Inspector = lazy(() => import("./inspector.tsx").then((m) => ({ default: m.Inspector })));
 const Files = lazy(() => import("./files.tsx").then((m) => ({ default: m.Files })));
 
+const Nodes = lazy(() => import("./nodes.tsx").then((m) => ({ default: m.Nodes })));
+
 const views: readonly (readonly [PanelView, string])[] = [
   ["tree", "Tree"],
   ["inspector", "Inspector"],
   ["files", "Files"],
   ["agents", "Agents"],
+  ["nodes", "Nodes"],
 ];
 
-/** Who runs? The tree, the inspector, the files and the agents on offer. */
+/** Who runs? The tree, the inspector, the files, the agents on offer and, for operators, the processes. */
 export function Panel() {
   const log = useLog();
+  const isOperator = useSessions((all) => all.isOperator);
   const chosen = useUi(({ view }) => view);
+  const offered = views.filter(([name]) => isOperator || name !== "nodes");
   const view = log === undefined && chosen === "tree" ? "agents" : chosen;
   return (
     <>
       <div className="tabs">
         <div className="tablist" role="tablist" aria-label="Panel">
-          {views.map(([name, label]) => (
+          {offered.map(([name, label]) => (
             <button
               key={name}
               type="button"
@@ -55,6 +60,7 @@ export function Panel() {
       <div className="pn" role="tabpanel" id="panel-body" aria-labelledby={`tab-${view}`}>
         <Suspense fallback={<p className="none">Loading …</p>}>
           {view === "agents" && <Agents />}
+          {view === "nodes" && isOperator && <Nodes />}
           {view === "files" && <Files />}
           {view === "inspector" &&
             (log ? <Inspector log={log} key={log.taskId} /> : <p className="none">No run yet.</p>)}

@@ -77,10 +77,45 @@ export interface TaskBody {
   };
 }
 
+/** A process on the store of the server. */
+export interface NodeBody {
+  readonly id: string;
+  readonly name: string;
+  readonly is_live: boolean;
+  readonly silent_ms: number;
+  readonly agents: readonly { readonly agent_id: string; readonly version?: string }[];
+  readonly places: readonly string[];
+  readonly sessions: readonly string[];
+}
+
+/** A session that no process runs although it has work. */
+export interface WaitingBody {
+  readonly session_id: string;
+  readonly agent?: string;
+  readonly version?: string;
+  readonly place?: string;
+  readonly reason?: string;
+}
+
+/** The processes on the store of the server, what waits for one, and what was judged poison. */
+export interface NodesBody {
+  readonly nodes: readonly NodeBody[];
+  readonly waiting: readonly WaitingBody[];
+  readonly poisoned: readonly {
+    readonly session_id: string;
+    readonly task_id: string;
+    readonly message: string;
+  }[];
+}
+
 const segment = encodeURIComponent;
 
 export const api = {
-  agents: () => request<{ agents: readonly AgentOffer[] }>("GET", "v1/agents"),
+  agents: () =>
+    request<{ agents: readonly AgentOffer[]; scopes: readonly string[] }>("GET", "v1/agents"),
+  nodes: () => request<NodesBody>("GET", "v1/nodes"),
+  move: (sessionId: string, to: { readonly place: string; readonly version: string }) =>
+    request("POST", `v1/sessions/${segment(sessionId)}/move`, to),
   session: (id: string) => request<SessionBody>("GET", `v1/sessions/${segment(id)}?limit=1`),
   task: (id: string) => request<TaskBody>("GET", `v1/tasks/${segment(id)}`),
   prompts: (taskId: string, iteration?: number) =>

@@ -27,6 +27,8 @@ export interface OpenSession {
 interface Sessions {
   readonly status: "loading" | "ready" | "error" | "refused";
   readonly agents: readonly AgentOffer[];
+  /** Whether the person may see the processes on the store. */
+  readonly isOperator: boolean;
   /** The agent that the person has chosen for new runs. */
   readonly picked: string | undefined;
   /** The model that the person has chosen for the next run of the open session. */
@@ -62,7 +64,7 @@ const blank: OpenSession = {
   copied: [],
 };
 const sessions = cell<Sessions>({
-  ...{ status: "loading", agents: [], list: [], open: blank },
+  ...{ status: "loading", agents: [], isOperator: false, list: [], open: blank },
   ...{ picked: readStored("agent"), model: undefined },
 });
 
@@ -146,9 +148,9 @@ export async function signIn(token: string): Promise<void> {
 
 export async function load(): Promise<void> {
   try {
-    const [{ agents }, list] = await Promise.all([api.agents(), server.sessions.list()]);
+    const [{ agents, scopes }, list] = await Promise.all([api.agents(), server.sessions.list()]);
     if (getSessions().status === "refused") setUi({ notice: undefined });
-    sessions.set({ status: "ready", agents, list });
+    sessions.set({ status: "ready", agents, isOperator: scopes.includes("operator"), list });
   } catch (error) {
     const { code } = error as RivuletError;
     sessions.set({ status: code === "unauthorized" || code === "forbidden" ? "refused" : "error" });

@@ -3,7 +3,7 @@ import { readStored, store } from "./storage.ts";
 import { cell, useCell } from "./store.ts";
 
 /** The views of the panel. */
-export type PanelView = "tree" | "inspector" | "files" | "agents";
+export type PanelView = "tree" | "inspector" | "files" | "agents" | "nodes";
 
 /** A place in a thread to scroll to. */
 export interface Place {
