@@ -59,13 +59,14 @@ function nodeLines({ name, isLive, silentMs, agents, places, conversations }: No
 }
 
 const needs = {
-  unknown_agent: () => "its agent",
-  unknown_version: ({ agentVersion }: TaskRecord) => `version ${agentVersion}`,
-  unknown_place: ({ place }: TaskRecord) => `place ${place}`,
+  unknown_agent: () => "no process has its agent",
+  unknown_version: ({ agentVersion }: TaskRecord) => `no process has version ${agentVersion}`,
+  unknown_place: ({ place }: TaskRecord) => `no process has place ${place}`,
+  user_limit: () => "its user has as many at work as allowed",
 } as const;
 
 function waitingLine({ sessionId, root, reason }: WaitingSession): string {
-  const missing = root && reason ? `, no process has ${needs[reason](root)}` : "";
+  const missing = root && reason ? `, ${needs[reason](root)}` : "";
   return `  ${sessionId}  ${root?.agentName ?? ""}${missing}`;
 }
 

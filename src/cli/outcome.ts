@@ -25,6 +25,7 @@ const waitTexts: Readonly<Partial<Record<WaitReason["reason"], string>>> = {
   unknown_agent: "waiting for a process that has the agent of this task",
   unknown_version: "waiting for a process with the version of the agent that this task stays on",
   unknown_place: "waiting for a process that has the local files of this task",
+  user_limit: "waiting for other sessions of the same user",
 };
 
 /** Describes the wait of a run for people. */

@@ -47,7 +47,6 @@ const userId = local("`userId` comes from the token, so a remote call cannot pas
 const runFields: Fields<RunOptions> = {
   ...callFields,
   userId,
-  priority: local("`priority` is for the server that runs the task."),
   origin: local("`origin` is for the server that runs the task."),
   context: local("`context` holds live values, which cannot cross to a server."),
   hooks: local("`hooks` are functions, which cannot cross to a server."),
@@ -148,7 +147,7 @@ export class RemoteAgent implements Agent {
 
   async #post(input: Input, options: RunOptions<StandardSchema | undefined>): Promise<Followed> {
     const { sessionId, signal, output, onBusy, onSuspended, budget, model, metadata } = options;
-    const { taskId = ids.next("task"), outsideTools } = options;
+    const { taskId = ids.next("task"), outsideTools, priority } = options;
     const { answers, messages } = split(input);
     const body = {
       agent: this.name,
@@ -160,6 +159,7 @@ export class RemoteAgent implements Agent {
       ...(onSuspended && { on_suspended: onSuspended }),
       ...(budget && { budget }),
       ...(model !== undefined && { model }),
+      ...(priority !== undefined && { priority }),
       ...(outsideTools && { outside_tools: outsideTools }),
       ...(output && { output: jsonSchemaOf(output) }),
     };

@@ -162,9 +162,16 @@ export interface WaitReason {
   /**
    * `busy`: the session runs another task. `owner_silent`: the process that owns the session does not renew its lease,
    * which expires in `leftMs`. `unknown_agent`: no process that runs has the agent of the task. `unknown_version`: the
-   * task stays on a version of its agent. `unknown_place`: the local files of the task are elsewhere.
+   * task stays on a version of its agent. `unknown_place`: the local files of the task are elsewhere. `user_limit`: as many
+   * sessions of the user run as task runners allow.
    */
-  readonly reason: "busy" | "owner_silent" | "unknown_agent" | "unknown_version" | "unknown_place";
+  readonly reason:
+    | "busy"
+    | "owner_silent"
+    | "unknown_agent"
+    | "unknown_version"
+    | "unknown_place"
+    | "user_limit";
   readonly leftMs?: number;
 }
 

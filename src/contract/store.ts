@@ -156,6 +156,8 @@ export interface NodeInfo {
   readonly agents: readonly { readonly agentId: string; readonly version?: string }[];
   /** The places of local files that it has. */
   readonly places: readonly string[];
+  /** It takes up no session of a user of whom this many run. */
+  readonly maxPerUser?: number;
   /** The conversations (root sessions) that it owns; of many, some. */
   readonly conversations: readonly string[];
 }

@@ -59,6 +59,7 @@ function shownNode({ nodeId, name, startedAt, isLive, silentMs, ...has }: NodeSt
     ...{ id: nodeId, name, started_at: startedAt, is_live: isLive, silent_ms: silentMs },
     agents: has.agents.map(({ agentId, ...version }) => ({ agent_id: agentId, ...version })),
     ...{ places: has.places, sessions: has.conversations },
+    ...(has.maxPerUser !== undefined && { max_per_user: has.maxPerUser }),
   };
 }
 

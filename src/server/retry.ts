@@ -50,12 +50,13 @@ export async function retryOf(store: Store, record: TaskRecord) {
       "Retry a task that has ended without success.",
     );
   const input = await inputOf(store, record);
-  const { sessionId, outputSchema, budget, model, metadata, origin } = record;
+  const { sessionId, outputSchema, budget, model, priority, metadata, origin } = record;
   const options = {
     sessionId,
     ...(outputSchema && { output: jsonSchema(outputSchema) }),
     ...(budget && { budget }),
     ...(model !== undefined && { model }),
+    ...(priority !== undefined && { priority }),
     ...(metadata && { metadata }),
     ...(origin?.via && { origin: { via: origin.via } }),
   };

@@ -56,6 +56,7 @@ const startFields = {
   output: is.data,
   budget: budgetField,
   model: is.name,
+  priority: runFields.priority,
   outside_tools: outsideToolsField,
   answers: is.list,
   via: originFields.via,
@@ -84,6 +85,7 @@ export interface StartBody {
   readonly output?: object;
   readonly budget?: NonNullable<RunOptions["budget"]>;
   readonly model?: string;
+  readonly priority?: NonNullable<RunOptions["priority"]>;
   readonly outside_tools?: NonNullable<RunOptions["outsideTools"]>;
   readonly answers?: readonly Answer[];
   readonly via?: Via;
@@ -210,6 +212,7 @@ async function start(call: Call): Promise<Response> {
     ...(body.on_suspended && { onSuspended: body.on_suspended }),
     ...(body.budget && { budget: body.budget }),
     ...(body.model !== undefined && { model: body.model }),
+    ...(body.priority !== undefined && { priority: body.priority }),
     ...(body.outside_tools && { outsideTools: body.outside_tools }),
     ...(body.output && { output: jsonSchema(body.output) }),
     ...(await originOf(call, body)),

@@ -1,4 +1,11 @@
-import { hasHome, misfit, settingsBehind, Workload, waitReason } from "../agent/index.ts";
+import {
+  hasHome,
+  misfit,
+  settingsBehind,
+  Workload,
+  waitReason,
+  withUserLimit,
+} from "../agent/index.ts";
 import type { WaitReason } from "../contract/index.ts";
 import type { FoundTask } from "./found-task.ts";
 import type { Call } from "./route.ts";
@@ -32,7 +39,7 @@ export async function waitOf(
   const workload = isRunning ? idle : await Workload.read(store, root.sessionId);
   const found = waitReason({ settings }, workload, record, owner ?? {});
   if (found === undefined) return undefined;
-  const { reason, leftMs } = found;
+  const { reason, leftMs } = await withUserLimit(store, root, found);
   return { waits: { reason, ...(leftMs !== undefined && { left_ms: leftMs }) } };
 }
 

@@ -86,7 +86,7 @@ const claim = {
 const node = {
   ...{ nodeId: text, name: text, startedAt: is.required(is.number("a time")) },
   ...{ agents: claim.agents, places: is.required(is.listOf(text)) },
-  conversations: is.required(is.listOf(text)),
+  ...{ conversations: is.required(is.listOf(text)), maxPerUser: amount },
 };
 const needed = (fields: Shape) => is.required(is.options(fields));
 

@@ -1,8 +1,9 @@
 import { describe, expect, it } from "vitest";
 import { openApp } from "../../src/app/app.ts";
+import { connect } from "../../src/client.ts";
 import type { TaskRecord } from "../../src/contract/store.ts";
 import { memoryStore } from "../../src/index.ts";
-import { commitOnce, record } from "../../src/testing/store-contract/samples.ts";
+import { commitOnce, message, record } from "../../src/testing/store-contract/samples.ts";
 import { unlimited } from "../support/unlimited.ts";
 import { scripted, tokens } from "./support/server.ts";
 
@@ -33,7 +34,7 @@ function open() {
         ...{ agentId: "lead", agentName: "lead", ...changes },
       }),
     );
-  return { store, send, queue, close };
+  return { store, app, send, queue, close };
 }
 
 describe("the operator's routes", () => {
@@ -92,6 +93,31 @@ describe("the operator's routes", () => {
     await close();
   });
 
+  it("say that a session waits for the others of its user", async () => {
+    const { store, send, queue, close } = open();
+    const agents = [{ agentId: "lead" }];
+    const node = { name: "host:1", startedAt: 5, places: [], agents, maxPerUser: 2 };
+    const beat = (...conversations: readonly string[]) =>
+      store.heartbeat?.({ ...node, nodeId: "n", conversations }, 60_000);
+    for (const n of [1, 2, 3]) await queue(n, {});
+    await queue(4, { userId: "bob" });
+    for (const id of ["s1", "s2", "s4"]) await store.acquire(id, "n", 60_000);
+    const reasons = async () => {
+      const { waits } = (await send(tokens.ann, "GET", "/v1/tasks/task_3")).body;
+      const { waiting, nodes } = (await send(operator, "GET", "/v1/nodes")).body;
+      expect(nodes).toMatchObject([{ max_per_user: 2 }]);
+      return [waits, waiting];
+    };
+    await beat("s1", "s2", "s4");
+    const shown = { session_id: "s3", reason: "user_limit" };
+    expect(await reasons()).toMatchObject([{ reason: "user_limit" }, [shown]]);
+    await beat("s1", "s4");
+    const [waits, [other]] = (await reasons()) as [object, [object]];
+    expect(waits).not.toEqual({ reason: "user_limit" });
+    expect(other).not.toHaveProperty("reason");
+    await close();
+  });
+
   it("move a session that waits, and no other", async () => {
     const { store, send, queue, close } = open();
     await queue(1, { place: "lost", agentVersion: "1" });
@@ -123,4 +149,28 @@ describe("the operator's routes", () => {
     }
     await close();
   });
+});
+
+it("a start takes a priority, which a retry keeps", async () => {
+  const { store, send, app, close } = open();
+  const start = { agent: "lead", input: "Go." };
+  expect((await send(tokens.ann, "POST", "/v1/tasks", { ...start, priority: 2 })).status).toBe(400);
+  const started = await send(tokens.ann, "POST", "/v1/tasks", { ...start, priority: 1 });
+  expect(await store.task(String(started.body.id))).toMatchObject({ priority: 1 });
+  const server = connect("http://localhost", {
+    token: tokens.ann,
+    fetch: async (url, init) => app.request(url as string, init),
+  });
+  const run = server.agent("lead").run("Go.", { priority: -1 });
+  const { taskId } = await run.task;
+  await run.result();
+  expect(await store.task(taskId)).toMatchObject({ priority: -1 });
+  const failed = record({
+    ...{ taskId: "bad", sessionId: "s1", status: "failed", userId: "ann", priority: 1 },
+    ...{ agentId: "lead", agentName: "lead", input: [message("Go.")] },
+  });
+  await commitOnce(store, { log: "bad", tasks: [failed] }, "s1");
+  const retried = await send(tokens.ann, "POST", "/v1/tasks/bad/retry", {});
+  expect(await store.task(String(retried.body.id))).toMatchObject({ priority: 1 });
+  await close();
 });

@@ -469,6 +469,7 @@ it("lists its agents, and describes itself in OpenAPI 3.1", async () => {
       { name: "one", description: "The first.", ...offer },
       { name: "two", ...offer },
     ],
+    scopes: ["read", "write"],
   });
   expect((await as("").get("/healthz")).body).toEqual({ status: "ok" });
   const { body } = await as("").get("/openapi.json");

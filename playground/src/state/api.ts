@@ -72,7 +72,8 @@ export interface TaskBody {
       | "owner_silent"
       | "unknown_agent"
       | "unknown_version"
-      | "unknown_place";
+      | "unknown_place"
+      | "user_limit";
     readonly left_ms?: number;
   };
 }

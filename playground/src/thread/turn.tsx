@@ -87,6 +87,7 @@ const waitTexts = {
   unknown_agent: "Waits for a server that has the agent of this session.",
   unknown_version: "Waits for a server with the version of the agent that this run stays on.",
   unknown_place: "Waits for a server that has the files of this session.",
+  user_limit: "Waits for your other runs.",
 } as const;
 
 /** The shape of a thread before its first event. */

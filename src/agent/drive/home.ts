@@ -1,10 +1,12 @@
 import { RivuletError } from "../../base/error.ts";
-import type { Store, TaskRecord, WaitReason } from "../../contract/index.ts";
+import type { NodeState, Store, TaskRecord, WaitReason } from "../../contract/index.ts";
 import { unfinishedStatuses } from "../../store/index.ts";
 import type { AgentSettings } from "../loop/settings.ts";
 
 /** The version and the place that tie a root task to some of the processes. */
 export type Ties = Pick<TaskRecord, "agentVersion" | "place">;
+/** How many sessions of a user are read: those that run have changed last. */
+const mostSessions = 200;
 type Home = Pick<AgentSettings, "version" | "rollout" | "place">;
 
 /** How long an operator's change may hold a conversation. */
@@ -71,18 +73,32 @@ export async function moveConversation(
 }
 
 /** Whether a process that was silent for at most `mostMs` can run a root task; by default, one that is live. */
-export async function hasHome(
-  store: Store,
-  { agentId, agentVersion, place }: TaskRecord,
-  mostMs?: number,
-): Promise<boolean> {
+export async function hasHome(store: Store, root: TaskRecord, mostMs?: number): Promise<boolean> {
   const nodes = (await store.nodes?.()) ?? [];
-  return nodes.some(({ isLive, silentMs, agents, places }) => {
-    const isThere = mostMs === undefined ? isLive : silentMs <= mostMs;
-    const fits = (agent: (typeof agents)[number]) =>
-      agent.agentId === agentId && (!agentVersion || agent.version === agentVersion);
-    return isThere && agents.some(fits) && (!place || places.includes(place));
-  });
+  const isThere = ({ isLive, silentMs }: NodeState) =>
+    mostMs === undefined ? isLive : silentMs <= mostMs;
+  return nodes.some((node) => isThere(node) && canRun(node, root));
+}
+
+function canRun({ agents, places }: NodeState, { agentId, agentVersion, place }: TaskRecord) {
+  const fits = (agent: (typeof agents)[number]) =>
+    agent.agentId === agentId && (!agentVersion || agent.version === agentVersion);
+  return agents.some(fits) && (!place || places.includes(place));
+}
+
+/** Whether each live process that can run a root task leaves it because of the other sessions of its user. */
+export async function isAtUserLimit(store: Store, root: TaskRecord): Promise<boolean> {
+  const { userId } = root;
+  if (userId === undefined) return false;
+  const live = ((await store.nodes?.()) ?? []).filter(({ isLive }) => isLive);
+  const limits = live
+    .filter((node) => canRun(node, root))
+    .map(({ maxPerUser = Number.POSITIVE_INFINITY }) => maxPerUser);
+  const limit = Math.max(0, ...limits);
+  if (limit === 0 || limit > mostSessions) return false;
+  const running = new Set(live.flatMap(({ conversations }) => conversations));
+  const sessions = await store.sessions({ userId, limit: mostSessions });
+  return sessions.filter(({ sessionId }) => running.has(sessionId)).length >= limit;
 }
 
 /** Lets any process end the cancelled tasks of a root that no process can run. */

@@ -4,7 +4,7 @@ import type { Store, TaskRecord, WaitReason } from "../../contract/index.ts";
 import { isTerminal } from "../../protocol/index.ts";
 import type { AgentSettings } from "../loop/settings.ts";
 import type { Drive } from "./drive.ts";
-import { misfit } from "./home.ts";
+import { isAtUserLimit, misfit } from "./home.ts";
 import { plan, postCancel, Workload } from "./plan.ts";
 import type { Process } from "./process.ts";
 
@@ -73,7 +73,8 @@ export async function untilRest(process: Process, following: Following): Promise
       entries = 0;
       const { leftMs } = owner;
       const reason = waitReason(following, workload, record, owner);
-      if (reason && clock.now() - startedAt >= pollMs) following.onWait?.(reason);
+      if (reason && following.onWait && clock.now() - startedAt >= pollMs)
+        following.onWait(await withUserLimit(store, workload.root(record) ?? record, reason));
       // The timer is referenced: a process that only waits for another one must not exit.
       await clock.sleep(Math.min(pollMs, leftMs ?? pollMs), woken.signal).catch(() => {});
     }
@@ -195,6 +196,16 @@ async function ensureOwner(
   if (entered === undefined) return (await store.owner(conversation)) ?? {};
   await entered.leave();
   return undefined;
+}
+
+/** A task whose agent no process seems to have may wait for other sessions of its user. */
+export async function withUserLimit(
+  store: Store,
+  root: TaskRecord,
+  wait: WaitReason,
+): Promise<WaitReason> {
+  const isLimit = wait.reason === "unknown_agent" && (await isAtUserLimit(store, root));
+  return isLimit ? { reason: "user_limit" } : wait;
 }
 
 /** Why the followed task does not move; undefined when a live owner runs it. */

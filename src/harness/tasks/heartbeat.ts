@@ -16,6 +16,7 @@ const maxConversations = 1_000;
 export function startHeartbeat(
   store: Store,
   agents: readonly AgentSettings[],
+  maxPerUser?: number,
 ): () => Promise<void> {
   const owner = processOf(store);
   const { beatMs, goneMs } = rhythm(agents);
@@ -28,7 +29,10 @@ export function startHeartbeat(
   function beat(ttlMs: number): Promise<void> {
     clearTimeout(timer);
     beatAt = performance.now();
-    const info = nodeInfo(owner.id, startedAt, agents, hasLeft ? [] : owner.conversations);
+    const info = {
+      ...nodeInfo(owner.id, startedAt, agents, hasLeft ? [] : owner.conversations),
+      ...(maxPerUser !== undefined && { maxPerUser }),
+    };
     beating = beating
       .then(() => store.heartbeat?.(info, ttlMs))
       .catch(() => {}) // the next one tells

@@ -1,4 +1,4 @@
-import { hasHome, misfit } from "../../agent/index.ts";
+import { hasHome, isAtUserLimit, misfit } from "../../agent/index.ts";
 import type { NodeState, Store, TaskRecord, WaitReason } from "../../contract/index.ts";
 
 /** How many waiting conversations, and how many failed tasks, an overview reads. */
@@ -9,11 +9,8 @@ export interface WaitingSession {
   readonly sessionId: string;
   /** Its newest root task; absent before the first. */
   readonly root?: TaskRecord;
-  /** Why no live process can run it; absent if one can. */
-  readonly reason?: Extract<
-    WaitReason["reason"],
-    "unknown_agent" | "unknown_version" | "unknown_place"
-  >;
+  /** Why no live process runs it; absent if one can. */
+  readonly reason?: Exclude<WaitReason["reason"], "busy" | "owner_silent">;
 }
 
 /** The work on a store, as its operator sees it. */
@@ -40,7 +37,10 @@ export async function overviewOf(store: Store): Promise<Overview> {
 async function waitingSession(store: Store, sessionId: string): Promise<WaitingSession> {
   const [root] = await store.tasks({ sessionId, newestFirst: true, limit: 1 });
   if (root === undefined) return { sessionId };
-  if (await hasHome(store, root)) return { sessionId, root };
+  if (await hasHome(store, root)) {
+    const isLimited = await isAtUserLimit(store, root);
+    return { sessionId, root, ...(isLimited && { reason: "user_limit" }) };
+  }
   const isAgentHere = await hasHome(store, { ...root, agentVersion: "", place: "" });
   const reason = isAgentHere ? (misfit({}, root) ?? "unknown_agent") : "unknown_agent";
   return { sessionId, root, reason };

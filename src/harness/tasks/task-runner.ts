@@ -217,7 +217,7 @@ export function taskRunner(given: TaskRunnerOptions): TaskRunner {
   return {
     sweep,
     start() {
-      leave = startHeartbeat(store, settings);
+      leave = startHeartbeat(store, settings, options.maxPerUser);
       let woken = new AbortController();
       const unwatch = isShared
         ? store.watch({ inbox: "*" }, () => woken.abort("woken"))
