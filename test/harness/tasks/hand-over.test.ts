@@ -149,43 +149,65 @@ it.each([
   },
 );
 
-it("a drain waits for a call beside one whose child stands still", async () => {
-  const store = memoryStore();
+/** A process whose agent calls a helper and `pay` at once; the call of the helper waits for a gate of its own. */
+function teamOn(store: Store) {
+  const own = { ...store };
+  const rested: string[] = [];
+  const gate = Promise.withResolvers<void>();
+  const rest = tool({
+    name: "rest",
+    description: "Rests.",
+    async execute(_, { callId }) {
+      rested.push(callId);
+      await gate.promise;
+    },
+  });
+  const helper = new ReActAgent({
+    ...{ name: "helper", description: "Helps.", tools: [rest], store: own },
+    model: scriptedModel([{ call: "rest" }, "Rested."], { by: "prompt" }),
+  });
   const script: Script = [[{ call: "helper", input: { prompt: "Go." } }, { call: "pay" }], "Paid."];
-  const helperScript: Script = [{ call: "rest" }, "Rested."];
-  const cast = () => {
-    const own = { ...store };
-    const rested: string[] = [];
-    const rest = tool({
-      name: "rest",
-      description: "Rests.",
-      execute: (_, { callId }) => void rested.push(callId),
-    });
-    const helper = new ReActAgent({
-      ...{ name: "helper", description: "Helps.", tools: [rest], store: own },
-      model: scriptedModel(helperScript, { by: "prompt" }),
-    });
-    return { ...castOn(own, script, { tools: [agentTool(helper)] }), rested };
-  };
-  const first = cast();
-  const run = first.agent.run("Go.", { sessionId });
-  const ended = expect(run.result()).rejects.toMatchObject({ code: "shutting_down" });
+  return { ...castOn(own, script, { tools: [agentTool(helper)] }), rested, wake: gate.resolve };
+}
+
+/** Runs the team until its helper stands still in a drain, while `pay` runs. */
+async function drainTeam(store: Store) {
+  const team = teamOn(store);
+  const run = team.agent.run("Go.", { sessionId });
   const { taskId } = await run.task;
-  await expect.poll(() => first.paid.length).toBe(1);
+  await expect.poll(() => [team.paid.length, team.rested.length]).toEqual([1, 1]);
   let isDown = false;
-  const down = first.runner.shutDown({ graceMs }).then(() => {
+  const down = team.runner.shutDown({ graceMs }).then(() => {
     isDown = true;
   });
   await settle();
+  team.wake();
+  await settle();
   expect(isDown).toBe(false);
-  first.open();
-  await Promise.all([down, ended]);
+  return { ...team, run, taskId, down };
+}
 
-  const second = cast();
-  second.open();
+it("a drain waits for a call beside one whose child stands still", async () => {
+  const store = memoryStore();
+  const first = await drainTeam(store);
+  const ended = expect(first.run.result()).rejects.toMatchObject({ code: "shutting_down" });
+  first.open();
+  await Promise.all([first.down, ended]);
+
+  const second = teamOn(store);
   expect(await second.runner.sweep()).toEqual([sessionId]);
-  await expectExact(store, taskId, [...first.rested, ...second.rested]);
-  expect(first.rested.length + second.rested.length).toBe(1);
-  expect(second.paid).toEqual([]);
+  await expectExact(store, first.taskId, [...first.paid, ...first.rested]);
+  expect([...second.paid, ...second.rested]).toEqual([]);
   await second.runner.shutDown();
+});
+
+it("a drain ends a cancelled task, also where it stands still", async () => {
+  const store = memoryStore();
+  const { run, taskId, open, down } = await drainTeam(store);
+  const cancelled = run.cancel("enough");
+  open();
+  await Promise.all([cancelled, down]);
+  const tasks = await store.tasks({ rootTaskId: taskId });
+  expect(tasks.map(({ status }) => status)).toEqual(["cancelled", "cancelled"]);
+  await expectLawful(store, taskId);
 });
