@@ -205,16 +205,8 @@ async function start(call: Call): Promise<Response> {
   const isText = Array.isArray(given) ? given.some((one) => !isAnswer(one)) : given !== undefined;
   const isKnown = taskId !== undefined && (await services.store.task(taskId)) !== undefined;
   const options = {
-    ...(body.session_id !== undefined && { sessionId: body.session_id }),
+    ...optionsOf(body),
     ...(isText && taskId !== undefined && { taskId }),
-    ...(body.metadata && { metadata: body.metadata }),
-    ...(body.on_busy && { onBusy: body.on_busy }),
-    ...(body.on_suspended && { onSuspended: body.on_suspended }),
-    ...(body.budget && { budget: body.budget }),
-    ...(body.model !== undefined && { model: body.model }),
-    ...(body.priority !== undefined && { priority: body.priority }),
-    ...(body.outside_tools && { outsideTools: body.outside_tools }),
-    ...(body.output && { output: jsonSchema(body.output) }),
     ...(await originOf(call, body)),
   };
   const continued = isText ? (isKnown ? taskId : undefined) : (body.answers?.[0]?.rootTaskId ?? "");
@@ -228,6 +220,21 @@ async function start(call: Call): Promise<Response> {
     if (body.cancel_on_disconnect && !isFinal)
       services.background(run.cancel("The client disconnected."));
   });
+}
+
+/** The options of a run that its body names. */
+function optionsOf(body: StartBody) {
+  return {
+    ...(body.session_id !== undefined && { sessionId: body.session_id }),
+    ...(body.metadata && { metadata: body.metadata }),
+    ...(body.on_busy && { onBusy: body.on_busy }),
+    ...(body.on_suspended && { onSuspended: body.on_suspended }),
+    ...(body.budget && { budget: body.budget }),
+    ...(body.model !== undefined && { model: body.model }),
+    ...(body.priority !== undefined && { priority: body.priority }),
+    ...(body.outside_tools && { outsideTools: body.outside_tools }),
+    ...(body.output && { output: jsonSchema(body.output) }),
+  };
 }
 
 /** Where a new task comes from; throws if a server with the store of this one waits for it. */
