@@ -49,6 +49,8 @@ export {
   type ChildOutcome,
   ContextStore,
   type ContextValues,
+  type Resumed,
+  type SuspendOptions,
   type ToolContext,
 } from "./tool/context.ts";
 export {

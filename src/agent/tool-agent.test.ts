@@ -49,3 +49,35 @@ it("is told from other agents, also with another store", () => {
     undefined,
   );
 });
+
+it("runs a tool again with the answer to its question, which is not its result", async () => {
+  const starts: unknown[] = [];
+  const paint = tool({
+    name: "paint",
+    description: "Paints.",
+    input: z.object({ wall: z.string() }),
+    needsApproval: true,
+    execute({ wall }, { suspend, resumed }) {
+      starts.push(resumed?.answer.decision);
+      if (resumed === undefined) suspend("Which colour?", { resume: { layer: 2 } });
+      return { wall, resumed: resumed?.resume, answer: resumed?.answer.output };
+    },
+  });
+  const agent = toolAgent(paint, { store: memoryStore() });
+  const at = { sessionId: "s" };
+  const first = await agent.call('{"wall":"north"}', at);
+  const second = await agent.call(
+    first.approvals.map((asked) => asked.approve()),
+    at,
+  );
+  expect(second.approvals).toMatchObject([{ kind: "question", message: "Which colour?" }]);
+  const end = await agent.call(
+    second.approvals.map((asked) => asked.answer("red")),
+    at,
+  );
+  expect(JSON.parse(end.text)).toEqual({
+    ...{ wall: "north", resumed: { layer: 2 } },
+    answer: [{ type: "text", text: "red" }],
+  });
+  expect(starts).toEqual([undefined, "answer"]);
+});

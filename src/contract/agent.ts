@@ -80,6 +80,8 @@ export interface Approval {
   /** The call that waits; its id and name are empty when a stop concerns no call. */
   readonly call: { readonly id: string; readonly name: string; readonly input: unknown };
   readonly message?: string;
+  /** The JSON Schema of the answer to a question, which is then its JSON as text. */
+  readonly responseSchema?: Readonly<Record<string, unknown>>;
   readonly expiresAt?: number;
   approve(options?: { always?: boolean }): Answer;
   deny(reason?: string): Answer;

@@ -13,6 +13,7 @@ export function approvalOf(
 ): Approval {
   const { taskId, rootTaskId, path, depth } = record;
   const { approvalId, reason, expiresAt, edited = call, input = edited.input } = suspension;
+  const { responseSchema } = suspension;
   const answer = (decision: Decision, more: Partial<Answer> = {}): Answer => ({
     type: "answer",
     approvalId,
@@ -29,6 +30,7 @@ export function approvalOf(
     ...(depth > 0 && { path }),
     call: { id: call.id, name: edited.name, input },
     ...(reason !== undefined && { message: reason }),
+    ...(responseSchema && { responseSchema }),
     ...(expiresAt !== undefined && { expiresAt }),
     approve(options = {}) {
       const { always } = readOptions("approve()", options, { always: flag });
@@ -46,6 +48,7 @@ export function approvalOf(
 /** An approval of a task in the tree. */
 export function approvalIn(task: Task, state: ApprovalState, rootTaskId: string): Approval {
   const { approval_id, kind, call_id: callId = "", name = "", message, expires_at } = state;
+  const { response_schema: responseSchema } = state;
   const { path = "", depth = 0 } = task.source ?? {};
   return approvalOf(
     { taskId: task.id, rootTaskId, path, depth },
@@ -56,6 +59,7 @@ export function approvalIn(task: Task, state: ApprovalState, rootTaskId: string)
       kind: kind === "external" || kind === "question" || kind === "stop" ? kind : "approval",
       approvalId: approval_id,
       ...(message !== undefined && { reason: message }),
+      ...(responseSchema && { responseSchema }),
       ...(expires_at !== undefined && { expiresAt: expires_at }),
     },
   );

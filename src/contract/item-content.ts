@@ -113,6 +113,7 @@ export function turnsIn(items: readonly TurnItem[]): readonly (readonly TurnItem
 export function suspensionOf(event: ApprovalRequested, stopId: string): SuspensionBlock {
   const { approval_id: approvalId, kind, call_id: callId = stopId, message } = event;
   const { name = "", arguments: text = "{}", expires_at: expiresAt, edited } = event;
+  const { response_schema: responseSchema } = event;
   const kinds = { external: "external", question: "question", stop: "stop" } as const;
   return {
     type: "suspension",
@@ -120,6 +121,7 @@ export function suspensionOf(event: ApprovalRequested, stopId: string): Suspensi
     kind: kinds[kind as keyof typeof kinds] ?? "approval",
     approvalId,
     ...(message !== undefined && { reason: message }),
+    ...(responseSchema && { responseSchema }),
     ...(expiresAt !== undefined && { expiresAt }),
     ...(edited && { edited: { name, input: parseJson(text) } }),
   };

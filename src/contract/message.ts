@@ -80,6 +80,10 @@ export interface SuspensionBlock {
   readonly input?: unknown;
   /** The call that runs, if a hook or an answer changed it. */
   readonly edited?: { readonly name: string; readonly input: unknown };
+  /** The JSON Schema of the answer. */
+  readonly responseSchema?: Readonly<Record<string, unknown>>;
+  /** What the tool needs to continue: with it, the answer is no result, and the tool runs again. */
+  readonly resume?: unknown;
 }
 /** The answer to a suspension. */
 export interface AnswerBlock {

@@ -1,10 +1,15 @@
-import type { Tool as ServerTool } from "@modelcontextprotocol/client";
+import {
+  type ElicitResult,
+  isInputRequiredResult,
+  type Tool as ServerTool,
+} from "@modelcontextprotocol/client";
 import { backoffMs, jsonSchema, type ToolContext, tool } from "../agent/index.ts";
 import { type Clock, onAbort, systemClock } from "../base/clock.ts";
 import { RivuletError } from "../base/error.ts";
 import type { Block, Tool } from "../contract/index.ts";
 import type { McpConnection, McpOptions, McpServer } from "./connect.ts";
-import { isUnknownSession, type Link, openLink } from "./link.ts";
+import { type CallStanding, isUnknownSession, type Link, openLink } from "./link.ts";
+import { answered, keyOf, refused, suspendWith, type Waiting, waitingFor } from "./questions.ts";
 import {
   blocksOf,
   changesOf,
@@ -136,11 +141,12 @@ class ServerConnection implements McpConnection {
     }
   }
 
-  #createTool({ name, listed, description, document, ...hints }: ListedTool): Tool {
+  #createTool(entry: ListedTool): Tool {
+    const { name, description, document, ...hints } = entry;
     const { execution = {}, trustReadOnly = false } = this.#options;
     const marks = { idempotent: hints.isIdempotent, readOnly: trustReadOnly && hints.isReadOnly };
     const options = { name, description, input: inputOf(document), execution, ...marks };
-    return tool({ ...options, execute: (input, context) => this.#call(listed, input, context) });
+    return tool({ ...options, execute: (input, context) => this.#call(entry, input, context) });
   }
 
   /** Two tools that read the documents of a server; a tool of the server with the same name hides ours. */
@@ -184,11 +190,56 @@ class ServerConnection implements McpConnection {
     });
   }
 
-  async #call(name: string, input: Fields, context: ToolContext): Promise<readonly Block[]> {
+  async #call(tool: ListedTool, input: Fields, context: ToolContext): Promise<readonly Block[]> {
+    const server = this.#server;
+    const given = context.resumed && answered(context.resumed);
+    if (given?.problem !== undefined) {
+      return suspendWith(server, context, given.waiting, given.problem);
+    }
+    let waiting = given?.waiting ?? noQuestions;
+    if (waiting.asked.length > 0) return suspendWith(server, context, waiting);
+    let standing = given?.result && waiting.isRunning && this.#continue(context, given.result);
+    if (waiting.isRunning && !standing && !tool.isIdempotent) throw lostQuestion(server);
+    // A call that is made again asks the same questions again.
+    const known = new Map(standing ? [] : Object.entries(waiting.responses));
+    standing ||= this.#start(tool.listed, input, context, waiting);
+    for (let round = 0; round < maxRounds; round++) {
+      const { question, result } = await standing;
+      if (question) {
+        const key = keyOf(question);
+        const answer = waiting.isRunning && known.get(key);
+        known.delete(key);
+        standing = answer ? this.#continue(context, answer) : undefined;
+        const { responses } = waiting;
+        const asked = [{ ...question, key }];
+        if (!standing) return suspendWith(server, context, { asked, responses, isRunning: true });
+      } else if (isInputRequiredResult(result)) {
+        waiting = waitingFor(server, result);
+        if (waiting.asked.length > 0) return suspendWith(server, context, waiting);
+        standing = this.#start(tool.listed, input, context, waiting);
+      } else return blocksOf(server, result);
+    }
+    throw refused(server, "asks to be called again and again");
+  }
+
+  /** Calls a tool, with the answers that the server has asked for before. */
+  async #start(
+    name: string,
+    input: Fields,
+    context: ToolContext,
+    { isRunning, responses: inputResponses, requestState }: Waiting,
+  ): Promise<CallStanding> {
+    const state = requestState !== undefined && { requestState };
+    const isAgain = !isRunning && (state || Object.keys(inputResponses).length > 0);
     for (let isRetry = false; ; isRetry = true) {
       const link = await orAborted(this.#reach(), context.signal);
       try {
-        return blocksOf(this.#server, await link.call(name, input, context));
+        return await link.call(
+          name,
+          input,
+          context,
+          isAgain ? { inputResponses, ...state } : undefined,
+        );
       } catch (error) {
         if (context.signal.aborted) throw error;
         if (link.isAlive()) throw failed(this.#server, error);
@@ -197,6 +248,26 @@ class ServerConnection implements McpConnection {
       }
     }
   }
+
+  /** Answers a call that runs; undefined if it runs no more. */
+  #continue(context: ToolContext, answer: ElicitResult): Promise<CallStanding> | undefined {
+    const link = this.#link;
+    return link?.continue(context, answer)?.catch((error: unknown) => {
+      if (context.signal.aborted) throw error;
+      throw link.isAlive() ? failed(this.#server, error) : disconnected(this.#server, error, link);
+    });
+  }
+}
+
+/** How often a server may have a call made again without asking a question. */
+const maxRounds = 20;
+const noQuestions: Waiting = { asked: [], responses: {} };
+
+function lostQuestion({ name }: McpServer): RivuletError {
+  const message = `The call that asked this question ended with the connection to the MCP server ${name}, and its effect is unknown.`;
+  return new RivuletError("mcp_disconnected", message, {
+    hint: "Call the tool again; it asks its question again.",
+  });
 }
 
 function disconnected(server: McpServer, error: unknown, link: Link): RivuletError {

@@ -4,6 +4,8 @@ import type { Socket } from "node:net";
 import {
   type CallToolResult,
   Client,
+  type ElicitResult,
+  type InputRequiredResult,
   type Progress,
   ProtocolError,
   type ReadResourceResult,
@@ -26,7 +28,8 @@ import { RivuletError } from "../base/error.ts";
 import { longestTimer } from "../base/time.ts";
 import type { McpAddress, McpProgram, McpServer } from "./connect.ts";
 import { type OAuthLogin, openLogin } from "./oauth.ts";
-import { progressOf, safeText } from "./untrusted.ts";
+import { OpenCalls, type Standing } from "./open-calls.ts";
+import { progressOf, questionOf, safeText } from "./untrusted.ts";
 
 /** One connection to a server. */
 export interface Link {
@@ -39,7 +42,10 @@ export interface Link {
     name: string,
     input: Readonly<Record<string, unknown>>,
     context: ToolContext,
-  ): Promise<CallToolResult>;
+    answers?: CallAnswers,
+  ): Promise<CallStanding>;
+  /** Answers the question of a call that runs; undefined if the connection does not have this call. */
+  continue(context: ToolContext, answer: ElicitResult): Promise<CallStanding> | undefined;
   /** The first page of the server's documents. */
   listResources(signal: AbortSignal): Promise<readonly Resource[]>;
   /** The contents of a document. */
@@ -47,6 +53,14 @@ export interface Link {
   /** Closes the connection and ends the server's process. Never throws. */
   close(): Promise<void>;
 }
+
+/** What a call brings that is made again because the server has asked. */
+export interface CallAnswers {
+  readonly inputResponses: Readonly<Record<string, ElicitResult>>;
+  readonly requestState?: string;
+}
+/** How far a call has come. */
+export type CallStanding = Standing<CallToolResult | InputRequiredResult>;
 
 /** The options of a connection. */
 export interface LinkOptions {
@@ -102,8 +116,16 @@ async function openOnce(
   const wire = "url" in server ? httpWire(server, onLost, login) : stdioWire(server, onLost);
   let isChanged = false;
   let listing: Promise<void> | undefined;
-  const list = async (within: RequestOptions) =>
-    onList((await client.listTools(undefined, within)).tools, hasResources());
+  let listed: readonly Tool[] = [];
+  const list = async (within: RequestOptions) => {
+    listed = (await client.listTools(undefined, within)).tools;
+    onList(listed, hasResources());
+  };
+  /** The client refuses a question in place of a result that the tool has a schema for, so it gets none. */
+  const definitionOf = (name: string) => {
+    const { outputSchema, ...definition } = listed.find((tool) => tool.name === name) ?? {};
+    return outputSchema && { toolDefinition: definition as Tool };
+  };
   const hasResources = () => client.getServerCapabilities()?.resources !== undefined;
   const listAgain = async () => {
     isChanged = false;
@@ -122,10 +144,30 @@ async function openOnce(
     {
       versionNegotiation: { mode },
       listChanged: { tools },
+      capabilities: { elicitation: { form: {}, url: {} } },
+      inputRequired: { autoFulfill: false },
       // A schema of the server can take exponential time on a result of the server.
       jsonSchemaValidator: { getValidator: () => acceptAnything },
     },
   );
+  const calls = new OpenCalls<CallToolResult | InputRequiredResult>();
+  client.setRequestHandler("elicitation/create", async ({ params }) =>
+    calls.ask(questionOf(server, params)),
+  );
+  /** A call that waits for a person does not keep the process alive. */
+  const untilItAsks = async (
+    { signal }: ToolContext,
+    next: () => Promise<CallStanding>,
+  ): Promise<CallStanding> => {
+    try {
+      const standing = await whileAlive(next);
+      if (standing.question) unrefTimers(client);
+      return standing;
+    } catch (error) {
+      if (!signal.aborted && isDisconnect(error)) isAlive = false;
+      throw error;
+    }
+  };
   const close = async () => {
     isAlive = false;
     await wire.close();
@@ -169,25 +211,39 @@ async function openOnce(
       const { contents } = await whileAlive(() => client.readResource({ uri }, { signal }));
       return contents;
     },
-    async call(name, input, context) {
-      try {
-        const options = {
-          signal: context.signal,
-          onprogress: (report: Progress) => context.progress(progressOf(report)),
-          timeout: longestTimer, // the tool has its own time limit
-        };
-        const run = () => whileAlive(() => client.callTool({ name, arguments: input }, options));
-        return await run().catch(async (error: unknown) => {
-          if (!isUnauthorized(error) || !wire.logIn) throw error;
-          await wire.logIn(); // for another scope, or because the tokens are valid no more
-          return run();
-        });
-      } catch (error) {
-        if (!context.signal.aborted && isDisconnect(error)) isAlive = false;
-        throw error;
-      }
+    call(name, input, context, answers) {
+      return untilItAsks(context, () =>
+        calls.start(context, async (running) => {
+          const options = {
+            signal: running.signal,
+            onprogress: (report: Progress) => running.context.progress(progressOf(report)),
+            timeout: longestTimer, // the tool has its own time limit
+            allowInputRequired: true,
+            ...definitionOf(name),
+          };
+          const params = { name, arguments: input, ...answers };
+          const run = () => client.callTool(params, options);
+          return await run().catch(async (error: unknown) => {
+            if (!isUnauthorized(error) || !wire.logIn) throw error;
+            await wire.logIn(); // for another scope, or because the tokens are valid no more
+            return run();
+          });
+        }),
+      );
+    },
+    continue(context, answer) {
+      const next = calls.continue(context, answer);
+      return next && untilItAsks(context, () => next);
     },
   };
+}
+
+/** Lets the process exit while requests are open. */
+function unrefTimers(client: Client): void {
+  const timers = Reflect.get(client, "_timeoutInfo") as
+    | ReadonlyMap<unknown, { readonly timeoutId?: NodeJS.Timeout }>
+    | undefined;
+  for (const { timeoutId } of timers?.values() ?? []) timeoutId?.unref();
 }
 
 /** Keeps the process alive during some work, because an idle connection does not. */

@@ -159,6 +159,58 @@ export function blocksOf(server: McpServer, result: CallToolResult): readonly Bl
   throw new RivuletError("mcp_tool_error", text || toolErrors.silentMcpServer);
 }
 
+/** A question of a server for a person, within the limits. */
+export interface Question {
+  readonly message: string;
+  /** The fields of the answer. */
+  readonly form?: Form;
+  /** The page on which a person answers. */
+  readonly url?: string;
+}
+type Form = {
+  readonly type: "object";
+  readonly properties: Readonly<Record<string, Fields>>;
+  readonly required?: readonly string[];
+};
+
+const maxMessage = 4_000;
+const maxFields = 100;
+
+/** The question in a request of a server; throws if it cannot be shown. */
+export function questionOf(server: McpServer, params: unknown): Question {
+  const { mode, message, url, requestedSchema } = isObject(params) ? params : {};
+  const shown = cut(String(message ?? ""), maxMessage);
+  if (mode === "url") {
+    const address = typeof url === "string" && URL.canParse(url) ? new URL(url) : undefined;
+    const isPage = address?.protocol === "https:" || address?.protocol === "http:";
+    if (address && isPage && address.href.length <= maxError)
+      return { message: shown, url: address.href };
+    throw unusable(server, "a link that is no address of a page");
+  }
+  const { properties, required } = isObject(requestedSchema) ? requestedSchema : {};
+  const fields = isObject(properties) ? Object.entries(properties) : [];
+  const isLarge = fields.length > maxFields || JSON.stringify(fields).length > maxSchema;
+  if (isLarge) throw unusable(server, "a form that is too large");
+  const simple = fields.map(([name, field]) => {
+    if (!isObject(field) || field.type === "object") throw unusable(server, "a form with objects");
+    const { pattern: _, ...rest } = field; // a pattern can take exponential time
+    return [name, rest] as const;
+  });
+  const names = Array.isArray(required) ? required.filter((name) => typeof name === "string") : [];
+  return {
+    message: shown,
+    form: {
+      type: "object",
+      properties: Object.fromEntries(simple),
+      ...(names.length > 0 && { required: names.slice(0, maxFields) }),
+    },
+  };
+}
+
+function unusable({ name }: McpServer, problem: string): RivuletError {
+  return new RivuletError("mcp_tool_error", `The MCP server ${name} asks with ${problem}.`);
+}
+
 const maxResources = 200;
 
 /** The list of a server's documents for the model. */

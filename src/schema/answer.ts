@@ -67,6 +67,8 @@ export const messageBlock = define(
       expiresAt: optional(schemaOf(isTime)),
       input: z.unknown().exactOptional(),
       edited: optional(z.looseObject({ name: z.string(), input: z.unknown() })),
+      responseSchema: optional(schemaOf(isJson)),
+      resume: z.unknown().exactOptional(),
     }),
     z.looseObject({
       type: z.literal("answer"),

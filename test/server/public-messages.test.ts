@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
 import { z } from "zod";
 import { routes } from "../../src/app/app.ts";
-import { memoryStore, ReActAgent, sessionsOf, tool } from "../../src/index.ts";
+import { memoryStore, ReActAgent, sessionsOf, tool, toolAgent } from "../../src/index.ts";
 import { type ScriptedTurn, scriptedModel } from "../../src/testing.ts";
 import { collect } from "../agent/support/collect.ts";
 import { startServer, tokens } from "./support/server.ts";
@@ -84,5 +84,27 @@ it("sends neither signatures of the provider nor counts of the loop, on any rout
     expect(text).toContain(signature);
     expect(text).toContain("found the sea");
     expect(text).not.toContain("fingerprint");
+  }
+});
+
+it("shows what a suspended tool keeps on no route", async () => {
+  const store = memoryStore();
+  const ask = tool({
+    name: "ask",
+    description: "Asks.",
+    execute: (_, { suspend, resumed }) =>
+      resumed ? "done" : suspend("Which one?", { resume: { kept: signature } }),
+  });
+  const server = await startServer({ agents: [toolAgent(ask, { store })] });
+  const ann = server.as(tokens.ann);
+  const { body } = await ann.post("/v1/tasks", { agent: "ask", input: "{}", session_id: "s" });
+  await ann.frames(`/v1/tasks/${body.id}/events?until=idle`);
+  expect(JSON.stringify(await store.session(body.session_id))).toContain(signature);
+  const session = `/v1/sessions/${body.session_id}`;
+  for (const path of [`/v1/tasks/${body.id}/events?until=idle`, session, `${session}/export`]) {
+    const response = await ann.send("GET", path);
+    const text = await response.text();
+    expect(text, path).toContain("Which one?");
+    expect(text, path).not.toContain(signature);
   }
 });

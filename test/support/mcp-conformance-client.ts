@@ -32,10 +32,12 @@ const connection = await connectMcp(
   { prefix: "", onWarning: console.error, connectTimeoutMs: 60_000 },
 );
 
-/** An input that fits a schema. */
+/** An input that fits a schema; a field with a default is left out. */
 function sampleOf(schema: { readonly properties?: Record<string, { readonly type?: string }> }) {
   const samples: Readonly<Record<string, unknown>> = { number: 5, integer: 5, boolean: true };
-  const entries = Object.entries(schema.properties ?? {});
+  const entries = Object.entries(schema.properties ?? {}).filter(
+    ([, field]) => !("default" in field),
+  );
   return Object.fromEntries(
     entries.map(([name, { type = "" }]) => [name, samples[type] ?? "text"]),
   );
@@ -49,7 +51,15 @@ const calls =
 for (const { name, arguments: input = {} } of calls) {
   const tool = tools.get(name);
   if (tool === undefined) continue;
-  const { text } = await toolAgent(tool, { store }).call(JSON.stringify(input));
-  console.log(name, text);
+  const agent = toolAgent(tool, { store });
+  const sessionId = `suite-${calls.findIndex((call) => call.name === name)}`;
+  let reply = await agent.call(JSON.stringify(input), { sessionId });
+  while (reply.approvals.length > 0) {
+    const answers = reply.approvals.map((approval) =>
+      approval.answer(JSON.stringify(sampleOf(approval.responseSchema ?? {}))),
+    );
+    reply = await agent.call(answers, { sessionId });
+  }
+  console.log(name, reply.text);
 }
 await connection.close();

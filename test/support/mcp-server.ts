@@ -8,6 +8,10 @@ import { setTimeout as sleep } from "node:timers/promises";
 import {
   type CallToolResult,
   createMcpHandler,
+  type ElicitRequestFormParams,
+  type ElicitRequestURLParams,
+  type ElicitResult,
+  isInputRequiredResult,
   Server,
   type ServerContext,
   type Tool,
@@ -20,9 +24,11 @@ type ServedTool = Omit<Tool, "name"> & {
   call(input: Arguments, context: ServerContext): CallToolResult | Promise<CallToolResult>;
 };
 
+const [mode, port = "0", asks] = process.argv.slice(2);
 const anything = { type: "object" } as const;
 let cancelled = 0;
 let announce = () => {};
+let asked = 0;
 
 const tools: Record<string, ServedTool> = {
   echo: {
@@ -106,6 +112,41 @@ const tools: Record<string, ServedTool> = {
   },
 };
 
+/** Tools that ask a person, served with the argument `asks`. */
+const askingTools: Record<string, ServedTool> = {
+  reserve: {
+    description: "Reserves a table for as many guests as a person says.",
+    inputSchema: { ...anything, properties: { place: { type: "string" } } },
+    call: reserve,
+  },
+  look_up: {
+    description: "Looks up a table for as many guests as a person says.",
+    inputSchema: { ...anything, properties: { place: { type: "string" } } },
+    annotations: { readOnlyHint: true },
+    outputSchema: { ...anything, properties: { place: { type: "string" } } },
+    call: reserve,
+  },
+  sign: {
+    description: "Asks a person to sign on a page.",
+    inputSchema: anything,
+    async call(_, context) {
+      const { action } = await elicit(context, {
+        mode: "url",
+        message: "Sign the contract.",
+        url: "https://sign.example/7",
+        elicitationId: "7",
+      });
+      return say(action);
+    },
+  },
+  reservations: {
+    description: "How many calls have asked.",
+    inputSchema: anything,
+    call: () => say(String(asked)),
+  },
+};
+if (asks !== undefined) Object.assign(tools, askingTools);
+
 const pageSize = 4;
 
 function makeServer(): Server {
@@ -124,7 +165,11 @@ function makeServer(): Server {
     const { name, arguments: input = {} } = request.params;
     const served = tools[name];
     if (served === undefined) throw new Error(`no tool ${name}`);
-    return served.call(input, context);
+    const called = (async () => served.call(input, context))();
+    return called.catch((error) => {
+      if (isInputRequiredResult(error)) return error as never;
+      throw error;
+    });
   });
   return server;
 }
@@ -144,6 +189,38 @@ async function count(input: Arguments, { mcpReq }: ServerContext): Promise<CallT
     await sleep(5);
   }
   return say("counted");
+}
+
+/** Asks a person, in the way of the revision; throws a result that asks for input in the new one. */
+async function elicit(
+  { mcpReq }: ServerContext,
+  params: ElicitRequestFormParams | ElicitRequestURLParams,
+): Promise<ElicitResult> {
+  // In the response stream of the call, which elicitInput() does not use.
+  if (!mode?.endsWith("2026")) return mcpReq.send({ method: "elicitation/create", params });
+  const { answer } = (mcpReq.inputResponses ?? {}) as { readonly answer?: ElicitResult };
+  if (answer !== undefined && mcpReq.requestState() === "opaque") return answer;
+  const request = { method: "elicitation/create", params } as const;
+  const result = { resultType: "input_required", requestState: "opaque" } as const;
+  throw { ...result, inputRequests: { answer: request } };
+}
+
+async function reserve({ place = "Bern" }: Arguments, context: ServerContext) {
+  asked += 1;
+  const { action, content } = await elicit(context, {
+    mode: "form",
+    message: `How many guests in ${place}?`,
+    requestedSchema: {
+      type: "object",
+      properties: {
+        guests: { type: "integer", title: "Guests" },
+        window: { type: "boolean", default: true },
+      },
+      required: ["guests"],
+    },
+  });
+  const result = say(action === "accept" ? `${place}: ${JSON.stringify(content)}` : action);
+  return { ...result, structuredContent: { place } };
 }
 
 function say(text: string): CallToolResult {
@@ -222,7 +299,6 @@ async function send(response: Response, outgoing: ServerResponse): Promise<void>
   else outgoing.end();
 }
 
-const [mode, port = "0"] = process.argv.slice(2);
 console.error(`test server ${mode}`);
 if (mode === "http") listen(Number(port), serveSessions());
 else if (mode === "http-2026") listen(Number(port), serveRequests());

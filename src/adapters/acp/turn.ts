@@ -1,5 +1,6 @@
 import type {
   ClientCapabilities,
+  ElicitationSchema,
   PermissionOption,
   SessionUpdate,
   StopReason,
@@ -15,6 +16,7 @@ import {
   type Input,
 } from "../../contract/index.ts";
 import { subtreeOf, type Task, type TaskEvent, waitingIn } from "../../protocol/index.ts";
+import { questionForm } from "../question-form.ts";
 import { AcpUpdates } from "./updates.ts";
 
 /** An open session of an editor. */
@@ -39,6 +41,12 @@ const permissions: readonly PermissionOption[] = [
   { optionId: "always", name: "Always allow in this session", kind: "allow_always" },
   { optionId: "deny", name: "Deny", kind: "reject_once" },
 ];
+
+const textForm: ElicitationSchema = {
+  type: "object",
+  properties: { answer: { type: "string", title: "Answer" } },
+  required: ["answer"],
+};
 
 /** One run of an agent for an editor: its updates, its approvals at any depth, and its end. */
 export class Turn {
@@ -192,6 +200,7 @@ export class Turn {
   /** Asks a question as a form. An editor without forms shows it, and the next prompt answers it. */
   async #question(approval: Approval): Promise<Answer | undefined> {
     const { message = approval.call.name, call } = approval;
+    const form = questionForm(approval);
     const { sessionId } = this.#session;
     if (!this.#editor.capabilities.elicitation?.form) {
       const content = { type: "text", text: message } as const;
@@ -203,18 +212,13 @@ export class Turn {
       sessionId,
       message,
       ...(call.id !== "" && { toolCallId: call.id }),
-      requestedSchema: {
-        type: "object",
-        properties: { answer: { type: "string", title: "Answer" } },
-        required: ["answer"],
-      },
+      requestedSchema: (form ?? textForm) as ElicitationSchema,
     });
     const given = await this.#unlessCancelled(request);
     if (given === undefined || this.isCancelled) return undefined;
     const { content } = given as { content?: Readonly<Record<string, unknown>> };
-    return given.action === "accept"
-      ? approval.answer(String(content?.answer ?? ""))
-      : approval.deny("The user did not answer.");
+    if (given.action !== "accept") return approval.deny("The user did not answer.");
+    return approval.answer(form ? JSON.stringify(content ?? {}) : String(content?.answer ?? ""));
   }
 
   async #unlessCancelled<Result>(request: Promise<Result>): Promise<Result | undefined> {

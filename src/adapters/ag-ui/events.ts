@@ -347,6 +347,7 @@ export class AguiEvents {
       name,
       arguments: input,
       message,
+      response_schema,
       expires_at,
     } = approval;
     const asker = this.#askers.get(id) ?? this.#rootId;
@@ -354,6 +355,7 @@ export class AguiEvents {
       id,
       reason: kind,
       ...(message !== undefined && { message }),
+      ...(response_schema && { responseSchema: response_schema }),
       ...(call_id !== undefined && call_id !== "" && { toolCallId: call_id }),
       ...(expires_at !== undefined && { expiresAt: new Date(expires_at).toISOString() }),
       ...this.#by(asker),

@@ -2,6 +2,7 @@ import type { ElicitRequestFormParams, InputRequests } from "@modelcontextprotoc
 import { fromJsonSchema } from "@modelcontextprotocol/server";
 import { isObject } from "../../base/plain.ts";
 import type { Answer, Approval } from "../../contract/index.ts";
+import { questionForm } from "../question-form.ts";
 
 type Form = ElicitRequestFormParams["requestedSchema"];
 type Fields = Readonly<Record<string, unknown>>;
@@ -65,32 +66,9 @@ function isQuestion(kind: Approval["kind"]): boolean {
   return kind === "question" || kind === "external";
 }
 
-function formOf({ kind, call }: Approval): Form {
-  if (!isQuestion(kind)) return decisionForm;
-  return ownForm(call.input) ?? textForm;
-}
-
-/** The form that the input of a question describes with `schema`: an object of simple fields. */
-function ownForm(input: unknown): Form | undefined {
-  const schema = isObject(input) ? input.schema : undefined;
-  if (!isObject(schema) || schema.type !== "object" || !isObject(schema.properties))
-    return undefined;
-  const fields = Object.entries(schema.properties);
-  if (fields.length === 0 || !fields.every(([, field]) => isSimple(field))) return undefined;
-  const required = Array.isArray(schema.required) ? schema.required : [];
-  return {
-    type: "object",
-    properties: schema.properties as Form["properties"],
-    required: required.filter((name) => typeof name === "string"),
-  };
-}
-
-/** A field as forms have it. A pattern is left out, because a model can write one that takes forever. */
-function isSimple(field: unknown): boolean {
-  if (!isObject(field) || "pattern" in field) return false;
-  const { type, items } = field;
-  if (type === "array") return isObject(items) && ("enum" in items || "anyOf" in items);
-  return ["string", "number", "integer", "boolean"].includes(String(type));
+function formOf(approval: Approval): Form {
+  if (!isQuestion(approval.kind)) return decisionForm;
+  return (questionForm(approval) as Form | undefined) ?? textForm;
 }
 
 /**

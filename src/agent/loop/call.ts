@@ -13,6 +13,7 @@ import type { WireBlock } from "../../protocol/index.ts";
 import { externalReason, interruptedResult } from "../base/prompts.ts";
 import { ResultEmitter } from "../events/emit-result.ts";
 import { readArguments } from "../tool/arguments.ts";
+import type { Resumed, SuspendOptions } from "../tool/context.ts";
 import { executeTool, executionOf } from "../tool/execute.ts";
 import { decide, isAlwaysAllowed } from "../tool/permission.ts";
 import type { ToolDefinition } from "../tool/tool.ts";
@@ -43,6 +44,7 @@ export interface CallSuspension {
   readonly reason: string;
   /** The input with which the call would run, without presets. */
   readonly input: unknown;
+  readonly options?: SuspendOptions;
 }
 /** The calls of a reply that run together. */
 export interface Batch {
@@ -102,7 +104,7 @@ interface EditedCall {
  */
 function editCall(task: TaskRun, pending: PendingCall, signal: AbortSignal): Awaitable<EditedCall> {
   const start = { call: callOf(pending) };
-  if (pending.answer !== undefined && pending.answer.decision !== "edit") return start;
+  if (pending.answer !== undefined && !isEdit(pending)) return start;
   return callHooks<"preActing", EditedCall>(
     task,
     "preActing",
@@ -129,11 +131,17 @@ function editCall(task: TaskRun, pending: PendingCall, signal: AbortSignal): Awa
 }
 
 /** The call as it was shown for approval, or as the model sent it; with the input of an edit. */
-function callOf({ call, suspension, answer }: PendingCall): RunningCall {
+function callOf(pending: PendingCall): RunningCall {
+  const { call, suspension, answer } = pending;
   const { id, raw } = call;
   const { name, input } = suspension?.edited ?? call;
-  if (answer?.decision === "edit") return { id, name, input: answer.input };
+  if (answer && isEdit(pending)) return { id, name, input: answer.input };
   return { id, name, input, ...(raw !== undefined && input === call.input && { raw }) };
+}
+
+/** Whether an answer changes the input of its call; to a question of the tool, an input is an answer. */
+function isEdit({ suspension, answer }: PendingCall): boolean {
+  return answer?.decision === "edit" && suspension?.resume === undefined;
 }
 
 function answerCall(
@@ -142,7 +150,11 @@ function answerCall(
   call: RunningCall,
   options: CallOptions,
 ): Awaitable<CallOutcome> {
-  const { answer } = pending;
+  const { answer, suspension } = pending;
+  const { resume } = suspension ?? {};
+  if (answer !== undefined && answer.decision !== "cancel" && resume !== undefined) {
+    return checkAndRun(task, call, true, { ...options, resumed: { resume, answer } });
+  }
   switch (answer?.decision) {
     case "deny":
       return denied(answer.reason ?? "The user denied this call.");
@@ -168,6 +180,8 @@ interface CallOptions {
   readonly tool: ToolDefinition | undefined;
   readonly shown: ResultEmitter;
   readonly signal: AbortSignal;
+  /** The answer with which the tool continues. */
+  readonly resumed?: Resumed;
 }
 
 /** Checks the tool, its arguments, the rules and the approval, then runs the tool. */
@@ -227,7 +241,7 @@ async function execute(
   definition: ToolDefinition,
   call: ToolCall,
   input: unknown,
-  { shown, signal: stopped }: CallOptions,
+  { shown, signal: stopped, resumed }: CallOptions,
 ): Promise<CallOutcome> {
   const { settings } = task;
   // A suspended child must end before its call; the end of the task ends both.
@@ -250,6 +264,7 @@ async function execute(
           attempt,
           signal,
           suspend,
+          ...(resumed && { resumed }),
           onChunk: (chunk) => tellChunk(task, call, chunk),
           onChildWaits: () => {
             childWaits = true;
@@ -262,7 +277,9 @@ async function execute(
   if (outcome.state === "suspended") {
     const shownInput = withoutPreset(definition, call, input);
     const reason = outcome.reason.trim() || `${call.name} waits for a result.`;
-    return { type: "suspend", kind: "question", reason, input: shownInput };
+    const { responseSchema, resume } = outcome;
+    const options = { ...(responseSchema && { responseSchema }), ...(resume && { resume }) };
+    return { type: "suspend", kind: "question", reason, input: shownInput, options };
   }
   return { type: "result", hasRun: true, ...outcome };
 }

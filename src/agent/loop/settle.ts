@@ -39,7 +39,7 @@ export async function suspendCall(
   task: TaskRun,
   call: ToolUseBlock,
   { name, input: sent }: ToolCall,
-  { kind, reason, input: read }: CallSuspension,
+  { kind, reason, input: read, options }: CallSuspension,
 ): Promise<void> {
   const input = asJson(read) ?? sent;
   const isAsSent = isSame(input, call.input ?? {});
@@ -51,6 +51,7 @@ export async function suspendCall(
       ...{ kind, reason },
       ...(!isAsSent && { input }),
       ...(isEdited && { edited: { name, input: sent } }),
+      ...options,
     },
     {
       name,
@@ -68,7 +69,7 @@ function ask(
   call?: { readonly name: string; readonly arguments: string; readonly edited?: true },
 ): Message {
   const { ids, clock, approvalTimeoutMs } = task.settings;
-  const { kind, callId, reason } = question;
+  const { kind, callId, reason, responseSchema } = question;
   const approvalId = ids.next("apr");
   const expiresAt = approvalTimeoutMs && clock.now() + approvalTimeoutMs;
   task.output.emitter.append({
@@ -78,6 +79,7 @@ function ask(
     ...(call && { call_id: callId, ...call }),
     ...(reason !== undefined && { message: reason }),
     options: decisionsOn[call ? kind : "noCall"],
+    ...(responseSchema && { response_schema: responseSchema }),
     ...(expiresAt && { expires_at: expiresAt }),
   });
   const expiry = expiresAt && { expiresAt };

@@ -3,7 +3,7 @@ import { type Fields, passes, readArgument, readOptions } from "../../base/optio
 import type { HookContext, ToolCall } from "../../contract/index.ts";
 import { agentField, agentIdField, labelField, type ToolChunk } from "../../contract/index.ts";
 import type { ResultEmitter } from "../events/emit-result.ts";
-import type { ChildOptions, ToolContext } from "../tool/context.ts";
+import type { ChildOptions, Resumed, ToolContext } from "../tool/context.ts";
 import { type TaskRun, withMessages } from "./task-run.ts";
 
 /** The parts that differ between the contexts of one call. */
@@ -12,6 +12,7 @@ export interface CallContext {
   readonly signal: AbortSignal;
   /** Absent while `needsApproval` is evaluated. */
   readonly suspend?: ToolContext["suspend"];
+  readonly resumed?: Resumed;
   readonly onChunk?: (chunk: ToolChunk) => void;
   /** Suspends the call because its child is suspended. */
   readonly onChildWaits?: () => never;
@@ -33,7 +34,7 @@ export function toolContext(
   task: TaskRun,
   call: ToolCall,
   shown: ResultEmitter,
-  { attempt, signal, suspend, onChunk, onChildWaits }: CallContext,
+  { attempt, signal, suspend, resumed, onChunk, onChildWaits }: CallContext,
 ): ToolContext {
   const { settings } = task;
   const { record } = task.state;
@@ -56,6 +57,7 @@ export function toolContext(
       onChunk?.({ type: "progress", ...progress });
     },
     suspend: suspend ?? refuseToSuspend,
+    ...(resumed && { resumed }),
     get: task.scope.context.get,
     async runChild(agent, input, options) {
       readArgument("agent", agent, is.required(agentField));

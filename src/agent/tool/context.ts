@@ -3,6 +3,7 @@ import * as is from "../../base/options.ts";
 import { type Field, readArgument } from "../../base/options.ts";
 import type {
   Agent,
+  AnswerBlock,
   Block,
   Class,
   ContextLookup,
@@ -41,10 +42,27 @@ export interface ToolContext extends LayeredContext {
   emit(chunk: string | Block, options?: { readonly partial?: boolean }): void;
   /** Reports progress; a report without a finite number is ignored. */
   progress(progress: Progress): void;
-  /** Suspends the call until its result comes from outside; the reason is shown to people. */
-  suspend(reason?: string): never;
+  /** Suspends the call until its result or, with `resume`, an answer comes from outside; the reason is shown to people. */
+  suspend(reason?: string, options?: SuspendOptions): never;
+  /** The answer to the question with which the call suspended itself before. */
+  readonly resumed?: Resumed;
   /** Runs an agent as a child task of this call, or continues the child that this call has started before. */
   runChild(agent: Agent, input: Input, options: ChildOptions): Promise<ChildOutcome>;
+}
+
+/** The options of `suspend`. */
+export interface SuspendOptions {
+  /** The JSON Schema of the answer, for people who fill in a form. */
+  readonly responseSchema?: Readonly<Record<string, unknown>>;
+  /** Plain data that the tool needs to continue. With it the answer is not the result: the tool runs again and reads it. */
+  readonly resume?: Readonly<Record<string, unknown>>;
+}
+
+/** The answer to a question of a call, which runs again. */
+export interface Resumed {
+  /** The `resume` of the question. */
+  readonly resume: unknown;
+  readonly answer: Pick<AnswerBlock, "decision" | "output" | "input" | "reason">;
 }
 
 /** The options of `runChild`. */

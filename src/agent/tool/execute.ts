@@ -1,12 +1,13 @@
 import { after, type Clock, onAbort } from "../../base/clock.ts";
 import { type ErrorShape, RivuletError, reasonOf } from "../../base/error.ts";
-import { readArgument, text } from "../../base/options.ts";
+import { data, type Fields, readArgument, readOptions, text } from "../../base/options.ts";
+import { copyPlain } from "../../base/plain.ts";
 import type { Awaitable } from "../../base/time.ts";
 import { cancelGraceMs, isThenable, longestTimer, whenDone } from "../../base/time.ts";
 import type { Retry } from "../../contract/index.ts";
 import { backoffMs, type Execution, mergeExecution, toolExecution } from "../base/execution.ts";
 import { externalReason, toolErrors } from "../base/prompts.ts";
-import type { ToolContext } from "./context.ts";
+import type { SuspendOptions, ToolContext } from "./context.ts";
 import { readResult, type ShownResult, textResult } from "./result.ts";
 import { isToolFailure, type ToolDefinition } from "./tool.ts";
 
@@ -16,7 +17,7 @@ export type ToolOutcome =
       readonly state: "success" | "error" | "interrupted";
       readonly error?: ErrorShape;
     })
-  | { readonly state: "suspended"; readonly reason: string };
+  | ({ readonly state: "suspended"; readonly reason: string } & SuspendOptions);
 
 /** The options of `executeTool`. */
 export interface ExecuteOptions {
@@ -64,7 +65,7 @@ export async function executeTool(
     const end = await runAttempt(execute, input, attempt, options);
     if (end.type === "returned") return returned(end.value);
     if (signal.aborted) return interrupted("and its effect is unknown");
-    if (end.type === "suspended") return { state: "suspended", reason: end.reason };
+    if (end.type === "suspended") return { ...end.options, state: "suspended", reason: end.reason };
     if (!(attempt < execution.maxAttempts) || !isWorthRetrying(end.error, execution))
       return failed(end);
     const delayMs = backoffMs(execution, attempt, random);
@@ -81,7 +82,7 @@ export async function executeTool(
 
 type AttemptEnd =
   | { readonly type: "returned"; readonly value: unknown }
-  | { readonly type: "suspended"; readonly reason: string }
+  | { readonly type: "suspended"; readonly reason: string; readonly options: SuspendOptions }
   | AttemptFailure;
 interface AttemptFailure {
   readonly type: "threw" | "timeout" | "abandoned";
@@ -96,8 +97,13 @@ function runAttempt(
 ): Awaitable<AttemptEnd> {
   const stop = new AbortController(); // the tool gets its signal
   let suspended: AttemptEnd | undefined;
-  const suspend = (reason: string | undefined): never => {
-    suspended ??= { type: "suspended", reason: readArgument("reason", reason, text) ?? "" };
+  const suspend: ToolContext["suspend"] = (reason, given = {}) => {
+    const options = readOptions("suspend()", given, suspendFields);
+    suspended ??= {
+      type: "suspended",
+      reason: readArgument("reason", reason, text) ?? "",
+      options: copyPlain(options),
+    };
     throw new Suspension();
   };
   const threw = (error: unknown): AttemptEnd => ({ type: "threw", error });
@@ -149,6 +155,8 @@ function runAttempt(
     return suspended ?? end;
   });
 }
+
+const suspendFields: Fields<SuspendOptions> = { responseSchema: data, resume: data };
 
 /** Thrown by `suspend`, so that nothing after it runs. */
 class Suspension extends Error {
