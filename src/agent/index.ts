@@ -50,7 +50,6 @@ export {
   ContextStore,
   type ContextValues,
   type Resumed,
-  type SuspendOptions,
   type ToolContext,
 } from "./tool/context.ts";
 export {

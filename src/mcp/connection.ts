@@ -8,8 +8,8 @@ import { type Clock, onAbort, systemClock } from "../base/clock.ts";
 import { RivuletError } from "../base/error.ts";
 import type { Block, Tool } from "../contract/index.ts";
 import type { McpConnection, McpOptions, McpServer } from "./connect.ts";
+import { answered, keyOf, refused, suspendWith, type Waiting, waitingFor } from "./elicitation.ts";
 import { type CallStanding, isUnknownSession, type Link, openLink } from "./link.ts";
-import { answered, keyOf, refused, suspendWith, type Waiting, waitingFor } from "./questions.ts";
 import {
   blocksOf,
   changesOf,
