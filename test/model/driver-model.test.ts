@@ -150,3 +150,40 @@ describe.runIf(canRun)("the model of conversations that take their processes dow
     expect(inModel("assertions", ...options)).toBe("fails");
   });
 });
+
+describe.runIf(canRun)("the model of claims, losses and hand-overs", () => {
+  const inModel = (property: string, ...options: readonly string[]) =>
+    check(property, options, "claim.pml");
+
+  it.each([
+    ["with a crash, a pause, a drain and a lost answer", []],
+    ["with two of each", ["CRASHES=2", "PAUSES=2", "DRAINS=2", "LOST_ANSWERS=2"]],
+    ["with three processes", ["NP=3"]],
+  ])("holds %s", (_, options) => {
+    for (const property of ["assertions", "ends"])
+      expect([property, inModel(property, ...options)]).toEqual([property, "holds"]);
+  });
+
+  it.each(["never_taken_over", "never_handed_over", "never_fenced"])(
+    "reaches the opposite of %s",
+    (state) => {
+      expect(inModel(state)).toBe("fails");
+    },
+  );
+
+  it.each([
+    ["if a claim takes a live lease", "CLAIM_IGNORES_OWNER"],
+    ["if a commit does not check the lease", "COMMIT_WITHOUT_FENCE"],
+    ["if a paused process runs a step before it looks at its lease", "RUN_WITHOUT_LEASE"],
+    ["if a drain releases within a step", "RELEASE_WITHIN_STEP"],
+    ["if a drained process keeps its lease", "DRAIN_WITHOUT_RELEASE"],
+    ["if progress does not clear the losses", "KEEP_LOSSES"],
+    ["if a commit without an answer is written again", "COMMIT_AGAIN"],
+  ])("fails %s", (_, ...options) => {
+    expect(inModel("assertions", ...options)).toBe("fails");
+  });
+
+  it("does not end if the lease of a lost owner never ends", () => {
+    expect(inModel("ends", "NO_EXPIRY")).toBe("fails");
+  });
+});
