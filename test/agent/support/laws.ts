@@ -22,7 +22,7 @@ export async function expectLawful(store: Store, rootTaskId: string, hint = ""):
 }
 
 /** The breaches of "one end", "one result" and "log matches transcript" in the tree of a root task that rests. */
-async function lawProblems(store: Store, rootTaskId: string): Promise<readonly string[]> {
+export async function lawProblems(store: Store, rootTaskId: string): Promise<readonly string[]> {
   const events = await readLog(store, rootTaskId);
   const records = await store.tasks({ rootTaskId });
   const partial = records.some(({ status }) => status === "suspended");
