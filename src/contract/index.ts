@@ -42,6 +42,7 @@ export {
   userIdField,
   viewFields,
 } from "./call-options.ts";
+export { firstWritten } from "./first-written.ts";
 export type {
   ActingVerdict,
   Hook,

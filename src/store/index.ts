@@ -6,7 +6,7 @@ export { type Frames, readFrames, readPages } from "./read-frames.ts";
 export type { LogRetention, Retention } from "./retention.ts";
 export { isBeginning, type Phrase, phrasesOf, plainWords } from "./search.ts";
 export { type SqliteStoreOptions, sqliteStore } from "./sqlite.ts";
-export { firstWritten, storeIdOf, viaOf } from "./store-id.ts";
+export { storeIdOf, viaOf } from "./store-id.ts";
 export { unfinishedStatuses } from "./task-queue.ts";
 export { exportConversations, importConversations } from "./transfer.ts";
 export { addLogReader, type LogReader, makeRoom } from "./trim-log.ts";

@@ -1,5 +1,4 @@
-import { RivuletError } from "../base/error.ts";
-import type { Store, Via } from "../contract/index.ts";
+import { firstWritten, type Store, type Via } from "../contract/index.ts";
 
 /** No filesystem on a store has a prefix that begins with `~`. */
 const path = "~/store-id";
@@ -8,26 +7,6 @@ const path = "~/store-id";
 export async function storeIdOf(store: Store): Promise<string> {
   const create = () => new TextEncoder().encode(crypto.randomUUID());
   return new TextDecoder().decode(await firstWritten(store, path, create));
-}
-
-/** The content of a file that the first process which needs it creates. */
-export async function firstWritten(
-  store: Store,
-  path: string,
-  create: () => Uint8Array,
-): Promise<Uint8Array> {
-  const stored = await store.files.get(path);
-  if (stored) return stored.data;
-  const data = create();
-  try {
-    await store.files.put(path, data, { ifVersion: 0 });
-    return data;
-  } catch (error) {
-    // Another process was faster.
-    if (error instanceof RivuletError && error.code === "conflict")
-      return firstWritten(store, path, create);
-    throw error;
-  }
 }
 
 /** The servers that wait for a task which another server runs: those above its root here, and this one. */

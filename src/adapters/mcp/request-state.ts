@@ -1,8 +1,7 @@
 import { createHmac, randomBytes, timingSafeEqual } from "node:crypto";
 import { RivuletError } from "../../base/error.ts";
 import { isObject } from "../../base/plain.ts";
-import type { Store } from "../../contract/index.ts";
-import { firstWritten } from "../../store/index.ts";
+import { firstWritten, type Store } from "../../contract/index.ts";
 
 /** What a client carries from an answer that asks for input to the call that brings the input. */
 export interface RequestState {
