@@ -75,6 +75,7 @@ const trimDelayMs = 1_000;
 const maxCheckedPages = 1024;
 /** How long opening waits while another process creates or recovers the database. */
 const openLockMs = 10_000;
+const switchRetryMs = 5;
 
 /**
  * A store in one file, which any number of processes on one machine may share. A write is on disk before its promise
@@ -314,8 +315,7 @@ function open(path: string): Database {
     const database = openDatabase(path, openLockMs);
     try {
       const isOld = needsMigration(database);
-      const mode = database.get<{ journal_mode: string }>("PRAGMA journal_mode = WAL");
-      if (mode?.journal_mode !== "wal") throw noWriteAheadLog(path);
+      if (journalMode(database) !== "wal") throw noWriteAheadLog(path);
       database.script(settings);
       if (isOld) migrate(database);
       const pages = database.get<{ page_count: number }>("PRAGMA page_count")?.page_count ?? 0;
@@ -328,6 +328,19 @@ function open(path: string): Database {
     return database;
   } catch (error) {
     throw cannotOpen(path, error);
+  }
+}
+
+/** Switches to a write-ahead log. SQLite does not wait for other processes that switch the same new file. */
+function journalMode(database: Database): string | undefined {
+  const start = performance.now();
+  for (;;) {
+    try {
+      return database.get<{ journal_mode: string }>("PRAGMA journal_mode = WAL")?.journal_mode;
+    } catch (error) {
+      if (!isBusy(error) || performance.now() - start >= openLockMs) throw error;
+    }
+    Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, switchRetryMs);
   }
 }
 

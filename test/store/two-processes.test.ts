@@ -30,6 +30,7 @@ beforeEach(() => {
 afterEach(() => removeFolder(folder));
 
 const rival = fileURLToPath(new URL("./support/rival.ts", import.meta.url));
+const openers = fileURLToPath(new URL("./support/openers.ts", import.meta.url));
 const enqueuer = fileURLToPath(new URL("./support/enqueuer.ts", import.meta.url));
 const watcher = fileURLToPath(new URL("./support/watcher.ts", import.meta.url));
 
@@ -83,6 +84,11 @@ describe("two processes on one database", () => {
       expect(await store.session("sess_shared")).toHaveLength(names.length);
       await store.close();
     }
+  });
+
+  it("can create it in the same instant", async () => {
+    const fresh = join(folder, "fresh");
+    expect(await run(openers, fresh, String(isDeep ? 400 : 40))).toBe("0\n");
   });
 
   it("read each other's events once each and in order", async () => {
