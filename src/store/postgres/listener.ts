@@ -27,7 +27,7 @@ export class Listener {
   #timer: ReturnType<typeof setTimeout> | undefined;
   #echo: (() => void) | undefined;
   #pauseMs = shortestPauseMs;
-  #isSound = false;
+  #soundAt: number | undefined;
   #isClosed = false;
   #hasWarned = false;
 
@@ -40,7 +40,12 @@ export class Listener {
 
   /** Whether messages come. */
   get isSound(): boolean {
-    return this.#isSound;
+    return this.#soundAt !== undefined;
+  }
+
+  /** For how long messages have come. */
+  get soundMs(): number {
+    return this.#soundAt === undefined ? 0 : performance.now() - this.#soundAt;
   }
 
   /** Called when a message of this process itself has come. */
@@ -89,8 +94,8 @@ export class Listener {
       this.#retry();
       return;
     }
-    const isNew = !this.#isSound;
-    this.#isSound = true;
+    const isNew = !this.isSound;
+    this.#soundAt ??= performance.now();
     this.#pauseMs = shortestPauseMs;
     if (isNew) this.#events.changed();
     this.#after(pingMs, () => void this.#check(client).catch(() => this.#lost(client)));
@@ -106,8 +111,8 @@ export class Listener {
     const client = this.#client;
     this.#client = undefined;
     client?.end().catch(() => {});
-    if (!this.#isSound) return;
-    this.#isSound = false;
+    if (!this.isSound) return;
+    this.#soundAt = undefined;
     if (!this.#isClosed) this.#events.changed();
   }
 

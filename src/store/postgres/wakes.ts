@@ -24,6 +24,8 @@ const leastNotifyMs = 12;
 const notifyMsPerNode = 1.2;
 /** With messages, the poll is for those that are lost. */
 const [pollMs, pollWithoutMessagesMs] = [2_000, 50];
+/** How long writes that began before this process listened, and tell nobody, may take to become visible. */
+const settleMs = 1_000;
 const heartbeatMs = 10_000;
 /** How long the owner of a log tells others of new events, and how often those ask for it. */
 const [watchedMs, watchAgainMs] = [30_000, 15_000];
@@ -209,7 +211,8 @@ export class Wakes {
   #schedulePoll(): void {
     clearTimeout(this.#pollTimer);
     if (this.#isClosed) return;
-    const ms = this.#listener?.isSound ? pollMs : pollWithoutMessagesMs;
+    const hasMessages = (this.#listener?.soundMs ?? 0) >= settleMs;
+    const ms = hasMessages ? pollMs : pollWithoutMessagesMs;
     this.#pollTimer = setTimeout(() => this.#poll(), ms);
     this.#pollTimer.unref(); // watching alone does not keep a process alive
   }
@@ -250,7 +253,10 @@ export class Wakes {
     this.#unmarked = new Set();
     // A log that does not exist yet is marked after the message of its first events.
     const rows = await this.#database.readOnce<[string]>(watchStatement, [logs]);
+    const fresh = rows.map(([log]) => log).filter((log) => !this.#marked.has(log));
     for (const [log] of rows) this.#marked.set(log, performance.now());
+    // The owner may have written, and told nobody, between the read of a follower and this mark.
+    await this.#keys.pollLogs(this.#database, fresh);
   }
 
   /** Tells other processes that this one listens, and counts them. */

@@ -113,18 +113,13 @@ export class WatchedKeys {
   /** Looks for changes in the database, and wakes the watchers that were not told of them. */
   async poll(database: Database): Promise<void> {
     const all = [...this.#keys.values()];
-    const logs = all.filter(({ kind }) => kind === "log");
     const every = this.#keys.get(`inbox ${allInboxes}`);
     const others = all.filter((watched) => watched.kind !== "log" && watched !== every);
     if (every) {
       const [row] = await database.readOnce<[string]>(newestStatement, []);
       this.#found(every, Number(row?.[0] ?? 0));
     }
-    if (logs.length > 0) {
-      const ids = logs.map(({ id }) => id);
-      const rows = await database.readOnce<[place: number, last: number]>(logsStatement, [ids]);
-      for (const [place, last] of rows) this.#found(logs[place - 1] as WatchedKey, last);
-    }
+    await this.pollLogs(database, this.logs);
     if (others.length > 0) {
       const rows = await database.readOnce<[number, string | null, number | null]>(keysStatement, [
         others.map(({ id }) => id),
@@ -135,6 +130,16 @@ export class WatchedKeys {
         if (conversation !== null) watched.conversation = conversation;
         this.#found(watched, revision ?? 0);
       }
+    }
+  }
+
+  /** Does the same for some logs. */
+  async pollLogs(database: Database, logs: readonly string[]): Promise<void> {
+    if (logs.length === 0) return;
+    const rows = await database.readOnce<[place: number, last: number]>(logsStatement, [logs]);
+    for (const [place, last] of rows) {
+      const watched = this.#keys.get(`log ${logs[place - 1]}`);
+      if (watched) this.#found(watched, last);
     }
   }
 
