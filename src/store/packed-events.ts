@@ -79,9 +79,12 @@ export function isDelta(event: TaskEvent): event is Delta {
 
 function isSameBlock(one: TaskEvent, two: TaskEvent): boolean {
   if (one.type !== two.type) return false;
-  const fields = Object.entries(two);
-  return (
-    Object.keys(one).length === fields.length &&
-    fields.every(([key, value]) => varying.has(key) || one[key as keyof TaskEvent] === value)
-  );
+  let more = 0;
+  for (const key in two) {
+    if (!varying.has(key) && one[key as keyof TaskEvent] !== two[key as keyof TaskEvent])
+      return false;
+    more += 1;
+  }
+  for (const _ in one) more -= 1;
+  return more === 0;
 }
