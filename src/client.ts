@@ -3,6 +3,7 @@ export {
   type ConnectOptions,
   connect,
   createTaskStore,
+  type ListedApproval,
   type RemoteAgent,
   type RemoteEventsOptions,
   type RemoteRun,

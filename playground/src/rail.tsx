@@ -1,5 +1,6 @@
 import { useEffect, useRef, useState } from "react";
 import type { ListedSession } from "rivulet";
+import type { ListedApproval } from "rivulet/client";
 import { taskOf } from "rivulet/protocol";
 import { AgentPicker } from "./agent-picker.tsx";
 import { Icon, Mark, Status } from "./icons.tsx";
@@ -19,6 +20,7 @@ import {
   useSessions,
 } from "./state/sessions.ts";
 import { setTheme, setUi } from "./state/ui.ts";
+import { useWaiting } from "./state/waiting.ts";
 import { useLogView } from "./thread/context.ts";
 import { useSummary } from "./top-bar.tsx";
 
@@ -69,6 +71,7 @@ export function Rail() {
         <kbd>/</kbd>
       </label>
       <div className="sessions">
+        {query === "" && status === "ready" && <Waiting />}
         {[...days].map(([day, sessions]) => (
           <section key={day} aria-label={day}>
             <h2>{day}</h2>
@@ -96,6 +99,32 @@ export function Rail() {
       <Foot />
     </nav>
   );
+}
+
+/** What waits for the user, in all runs. */
+function Waiting() {
+  const waiting = useWaiting() ?? [];
+  if (waiting.length === 0) return null;
+  return (
+    <section aria-label="Waiting for you">
+      <h2>Waiting for you</h2>
+      {waiting.map((approval) => (
+        <div className="sess" key={approval.id}>
+          <a href={addressOf(approval.sessionId)} onClick={() => setUi({ drawer: undefined })}>
+            <Status shape="ask" />
+            <b>{requestOf(approval)}</b>
+            <small>{approval.title ?? "Untitled run"}</small>
+          </a>
+        </div>
+      ))}
+    </section>
+  );
+}
+
+function requestOf({ path, agentName, kind, call }: ListedApproval): string {
+  const who = path?.split("/").at(-1) ?? agentName;
+  if (kind === "question" || kind === "external") return `${who} asks`;
+  return call.name === "" ? `${who} stopped` : `${who} wants to run ${call.name}`;
 }
 
 /** The excerpts of the sessions that have the words; undefined without words. */

@@ -21,6 +21,7 @@ import {
   AccessTokens,
   type Addresses,
   type AuthOptions,
+  approvalRoutes,
   authenticator,
   authField,
   badRequest,
@@ -238,6 +239,7 @@ export const routes: readonly Route[] = [
   ...promptRoutes,
   ...blobRoutes,
   ...sessionRoutes,
+  ...approvalRoutes,
   ...nodeRoutes,
 ];
 

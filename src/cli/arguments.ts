@@ -46,6 +46,7 @@ export interface Flags {
   readonly postgres?: string;
   readonly speed?: string;
   readonly limit?: string;
+  readonly waiting?: boolean;
   readonly yes?: boolean;
   readonly json?: boolean;
   readonly quiet?: boolean;
@@ -105,6 +106,7 @@ const flagHelp: Readonly<Record<keyof Flags, FlagHelp>> = {
     text: "playback speed, such as 4 or 0.5; `max` plays without pauses",
   },
   limit: { value: "count", text: "number of tasks to list; defaults to 20" },
+  waiting: { text: "list the approvals that wait for a person" },
   yes: {
     text: "approve all requests. Without it, requests are denied when there is no terminal to ask in",
   },
@@ -218,11 +220,12 @@ Sessions are stored in .rivulet/. Continue one with --session or /resume.`,
   tasks: {
     operands: "[nodes | retry <task> | move <session> <place>]",
     summary: "list the tasks of the store, newest first, or the processes that run them",
-    flags: ["config", "limit", "json"],
+    flags: ["config", "limit", "waiting", "json"],
     most: 3,
-    details: `nodes lists the processes on the store, what each runs, what waits for one, and what was judged poison. retry starts a task again that has not completed. move lets another place, or any, continue a session that no process can run.
+    details: `--waiting lists what waits for a person, in all sessions of all users. nodes lists the processes on the store, what each runs, what waits for one, and what was judged poison. retry starts a task again that has not completed. move lets another place, or any, continue a session that no process can run.
 
   rivulet tasks --limit 5
+  rivulet tasks --waiting
   rivulet tasks --json | jq -r .taskId
   rivulet tasks retry task_01J…
   rivulet tasks move a1b2c3d4 any`,

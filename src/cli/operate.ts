@@ -1,17 +1,25 @@
 import { moveConversation, processOf } from "../agent/index.ts";
 import { RivuletError } from "../base/error.ts";
 import type { NodeState, Store, TaskRecord } from "../contract/index.ts";
-import { type Overview, overviewOf, type WaitingSession } from "../harness/index.ts";
+import {
+  listApprovals,
+  type Overview,
+  overviewOf,
+  type SessionApproval,
+  type WaitingSession,
+} from "../harness/index.ts";
 import { retryOf } from "../server/index.ts";
-import { type Arguments, usageError } from "./arguments.ts";
+import { type Arguments, numberFlag, usageError } from "./arguments.ts";
 import { loadProject } from "./config.ts";
 import type { Console } from "./console.ts";
 import { shortTime } from "./roster.ts";
 import { findStored, listTasks, openExisting } from "./stored.ts";
+import { cutTo, printable } from "./text.ts";
 
 /** `rivulet tasks`: lists tasks or nodes, retries a task, moves a session. */
 export async function tasksCommand(args: Arguments, console: Console): Promise<number> {
   const [action, ...operands] = args.operands;
+  if (args.flags.waiting) return listWaiting(args, console);
   if (action === undefined) return listTasks(args, console);
   const run = actions[action];
   if (run === undefined)
@@ -27,6 +35,49 @@ const actions: Readonly<Record<string, (args: Arguments, console: Console) => Pr
   retry: retryTask,
   move: moveSession,
 };
+
+/** What waits for a person in all sessions of all users. */
+async function listWaiting({ flags, operands }: Arguments, console: Console): Promise<number> {
+  if (operands.length > 0)
+    throw usageError("rivulet tasks --waiting takes no more.", "Remove the other words.");
+  const limit = numberFlag("limit", flags.limit, 10_000) ?? 20;
+  const store = await openExisting(flags, console);
+  const all: SessionApproval[] = [];
+  let next: string | undefined;
+  do {
+    const place = next === undefined ? {} : { before: next };
+    const page = await listApprovals(store, { ...place, limit: limit - all.length });
+    all.push(...page.found);
+    next = page.next;
+  } while (next !== undefined && all.length < limit);
+  await store.close();
+  const shown = all.slice(0, limit);
+  if (flags.json) for (const one of shown) console.print(JSON.stringify(plain(one)));
+  else if (shown.length === 0) console.print("Nothing waits for a person.");
+  else for (const one of shown) for (const line of waitingLines(one, console)) console.print(line);
+  return 0;
+}
+
+function plain({ approval, session: { sessionId, userId, agentId, title } }: SessionApproval) {
+  return { ...approval, sessionId, userId, agentId, title };
+}
+
+function waitingLines({ approval, session }: SessionApproval, console: Console): readonly string[] {
+  const { columns, style } = console.canvas;
+  const { id, kind, path, call, message = "", expiresAt } = approval;
+  const asker = path ?? session.agentId ?? "";
+  const what = call.name === "" ? message : `${call.name} ${JSON.stringify(call.input)} ${message}`;
+  const facts = [
+    kind.replace("_", " "),
+    `session ${session.sessionId}`,
+    ...(session.userId === undefined ? [] : [`user ${session.userId}`]),
+    ...(expiresAt === undefined ? [] : [`expires ${new Date(expiresAt).toISOString()}`]),
+  ];
+  return [
+    cutTo(`${id}  ${printable(`${asker}: ${what}`.trim()).replace(/\s+/g, " ")}`, columns),
+    style("dim", cutTo(`  ${printable(facts.join(", "))}`, columns)),
+  ];
+}
 
 async function listNodes({ flags, operands }: Arguments, console: Console): Promise<number> {
   if (operands.length > 0) throw usageError("rivulet tasks nodes takes no more.", "Remove it.");

@@ -1,9 +1,9 @@
 import { captureCaller, RivuletError } from "../base/error.ts";
 import * as is from "../base/options.ts";
 import { readArgument, readOptions } from "../base/options.ts";
-import type { ListedSession, Message, SearchMatch } from "../contract/index.ts";
+import type { Approval, ListedSession, Message, SearchMatch } from "../contract/index.ts";
 import type { TaskStatus } from "../protocol/index.ts";
-import { find, RemoteAgent } from "./remote-agent.ts";
+import { type ApprovalBody, approvalFrom, find, RemoteAgent } from "./remote-agent.ts";
 import { RemoteRun } from "./remote-run.ts";
 import { type ConnectOptions, queryOf, Server } from "./request.ts";
 
@@ -49,6 +49,21 @@ export interface RemoteServer {
   /** A run on a task that exists. */
   task(id: string): RemoteRun;
   readonly sessions: RemoteSessions;
+  /**
+   * Lists what waits for a person in all sessions of the user, those that changed last first; `limit` defaults to 50,
+   * `before` is the `next` of the previous page. Answer with `agent(agentName).call(approval.approve(), { sessionId })`.
+   */
+  approvals(page?: {
+    limit?: number;
+    before?: string;
+  }): Promise<{ readonly approvals: readonly ListedApproval[]; readonly next?: string }>;
+}
+
+/** An approval with the session that waits for it. */
+export interface ListedApproval extends Approval {
+  readonly sessionId: string;
+  readonly title?: string;
+  readonly agentName: string;
 }
 
 /** Connects to a server. Sends nothing before the first use. */
@@ -63,6 +78,18 @@ export function connect(url: string, options: ConnectOptions = {}): RemoteServer
       return new RemoteRun({ server, agentName: "", until: "root", addCaller, followed });
     },
     sessions: sessionsOn(server),
+    async approvals(page = {}) {
+      const read = readOptions("approvals()", page, { limit, before: is.name });
+      const path = `/v1/approvals${queryOf({ limit: 50, ...read })}`;
+      const { approvals, next } = await server.json<ApprovalsBody>("GET", path);
+      return {
+        approvals: approvals.map(({ session_id: sessionId, agent: agentName, title, ...body }) => ({
+          ...approvalFrom(body),
+          ...{ sessionId, agentName, ...(title !== undefined && { title }) },
+        })),
+        ...(next !== undefined && { next }),
+      };
+    },
   };
 }
 
@@ -76,6 +103,15 @@ interface SessionBody {
   readonly updated_at: number;
   readonly status?: TaskStatus;
   readonly forked_from?: { readonly session_id: string; readonly task_id: string };
+}
+/** A page of approvals as the server shows it. */
+interface ApprovalsBody {
+  readonly approvals: readonly (ApprovalBody & {
+    readonly session_id: string;
+    readonly agent: string;
+    readonly title?: string;
+  })[];
+  readonly next?: string;
 }
 /** A session with its root tasks. */
 interface SessionPage {

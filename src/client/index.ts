@@ -1,5 +1,11 @@
 export { ask } from "./ask.ts";
-export { connect, type RemoteServer, type RemoteSessions, type SessionTask } from "./connect.ts";
+export {
+  connect,
+  type ListedApproval,
+  type RemoteServer,
+  type RemoteSessions,
+  type SessionTask,
+} from "./connect.ts";
 export { ignoredEvents } from "./ignored-events.ts";
 export { type Connection, passingError } from "./reader.ts";
 export { RemoteAgent } from "./remote-agent.ts";

@@ -56,7 +56,7 @@ const streamFields: Fields<StreamOptions> = { ...runFields, ...viewFields };
 const ids = createIds();
 
 /** An approval as the server lists it. */
-interface ApprovalBody {
+export interface ApprovalBody {
   readonly approval_id: string;
   readonly kind: Approval["kind"];
   readonly task_id: string;
@@ -64,6 +64,7 @@ interface ApprovalBody {
   readonly path?: string;
   readonly call: Approval["call"];
   readonly message?: string;
+  readonly response_schema?: Approval["responseSchema"];
   readonly expires_at?: number;
 }
 
@@ -197,9 +198,10 @@ async function newestTask(server: Server, sessionId: string): Promise<string> {
   });
 }
 
-function approvalFrom(body: ApprovalBody): Approval {
+/** The approval that a server shows. */
+export function approvalFrom(body: ApprovalBody): Approval {
   const { approval_id: approvalId, kind, task_id: taskId, root_task_id: rootTaskId } = body;
-  const { path, call, message, expires_at } = body;
+  const { path, call, message, response_schema: responseSchema, expires_at } = body;
   return approvalOf(
     { taskId, rootTaskId, path: path ?? "", depth: path === undefined ? 0 : 1 },
     call,
@@ -209,6 +211,7 @@ function approvalFrom(body: ApprovalBody): Approval {
       kind: kind === "tool_call" ? "approval" : kind,
       approvalId,
       ...(message !== undefined && { reason: message }),
+      ...(responseSchema && { responseSchema }),
       ...(expires_at !== undefined && { expiresAt: expires_at }),
     },
   );

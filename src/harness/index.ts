@@ -32,6 +32,7 @@ export { skillsOf } from "./skills/served.ts";
 export type { Skill } from "./skills/skill.ts";
 export type { SubagentDeclaration } from "./subagents/declaration.ts";
 export type { SubagentLimits } from "./subagents/spawn.ts";
+export { listApprovals, type SessionApproval } from "./tasks/approval-list.ts";
 export { startHeartbeat } from "./tasks/heartbeat.ts";
 export { type Overview, overviewOf, type WaitingSession } from "./tasks/overview.ts";
 export { type TaskRunner, type TaskRunnerOptions, taskRunner } from "./tasks/task-runner.ts";

@@ -1,4 +1,5 @@
 export { type AccessToken, AccessTokens } from "./access-tokens.ts";
+export { approvalRoutes } from "./approvals.ts";
 export {
   type Addresses,
   type AuthOptions,

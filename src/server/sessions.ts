@@ -1,11 +1,6 @@
 import { notFound } from "../base/error.ts";
 import * as is from "../base/options.ts";
-import {
-  type Approval,
-  type SessionInfo,
-  sessionIdField,
-  type TaskRecord,
-} from "../contract/index.ts";
+import { type SessionInfo, sessionIdField, type TaskRecord } from "../contract/index.ts";
 import {
   deleteSession as deleteStored,
   type ForkOrigin,
@@ -118,15 +113,6 @@ export const sessionRoutes: readonly Route[] = [
   },
   {
     method: "GET",
-    path: "/v1/sessions/:id/approvals",
-    needs: "read",
-    ids: { id: "session" },
-    summary: "List the approvals that wait in a session, at any depth.",
-    returns: { status: 200, description: "`{ approvals: [{ approval_id, … }] }`" },
-    handle: listApprovals,
-  },
-  {
-    method: "GET",
     path: "/v1/sessions/:id/files",
     needs: "read",
     ids: { id: "session" },
@@ -153,7 +139,8 @@ function own({ services, caller }: Call) {
   return sessionsOf(services.store, ownedBy(caller));
 }
 
-async function findSession(call: Call): Promise<SessionInfo> {
+/** The session of a request. */
+export async function findSession(call: Call): Promise<SessionInfo> {
   const { id = "" } = call.params;
   const userId = call.caller.userId ?? null;
   const [info] = await call.services.store.sessions({ userId, sessionId: id, limit: 1 });
@@ -254,22 +241,6 @@ function publicHeader({ names }: Call, line: string): string {
     ...(task.result && { result: publicMessage(task.result) }),
   }));
   return `${JSON.stringify({ ...header, session, tasks })}\n`;
-}
-
-async function listApprovals(call: Call): Promise<Response> {
-  const { sessionId } = await findSession(call);
-  const [agent] = call.services.agents.values();
-  const query = { sessionId, ...ownedBy(call.caller) };
-  const approvals = (await agent?.approvals(query)) ?? [];
-  return Response.json({ approvals: approvals.map(shownApproval) }, { headers: call.headers });
-}
-
-function shownApproval(approval: Approval) {
-  const { id, kind, taskId, rootTaskId, path, call, message, expiresAt } = approval;
-  return {
-    ...{ approval_id: id, kind, task_id: taskId, root_task_id: rootTaskId, path },
-    ...{ call, message, expires_at: expiresAt },
-  };
 }
 
 /** The files that the session's agent sees. */

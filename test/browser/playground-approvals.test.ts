@@ -32,6 +32,31 @@ describe.skipIf(!requires("chromium"))("the page answers approvals", () => {
     expect(errors).toEqual([]);
   });
 
+  it("lists what waits in all runs, until it is answered", async () => {
+    await using shown = await scene();
+    const { page, thread, errors, said } = shown;
+    await shown.ask("Please edit.");
+    await thread("critic").locator(".appr").waitFor();
+    await page.getByRole("button", { name: "New run" }).click();
+    await shown.ask("A question, please.");
+    await thread("critic").locator(".appr").waitFor();
+    const waiting = page.getByRole("region", { name: "Waiting for you" }).getByRole("link");
+    await expect.poll(() => waiting.count(), { timeout: 15_000 }).toBe(2);
+    await expect
+      .poll(() => waiting.allInnerTexts())
+      .toEqual([
+        expect.stringMatching(/critic asks\s+A question, please\./),
+        expect.stringMatching(/critic wants to run edit_file\s+Please edit\./),
+      ]);
+    await waiting.last().click();
+    await thread("critic").getByRole("button", { name: "Approve" }).click();
+    await said("The lead is done.").waitFor();
+    await expect.poll(() => waiting.count(), { timeout: 15_000 }).toBe(1);
+    await page.getByRole("tab", { name: "Nodes" }).click();
+    await page.getByText("critic: ask_person").waitFor();
+    expect(errors).toEqual([]);
+  });
+
   it("runs the call with edited arguments, and refuses text that is not JSON", async () => {
     await using shown = await scene();
     const { thread, said } = shown;

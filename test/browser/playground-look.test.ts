@@ -115,6 +115,10 @@ describe.skipIf(!requires("chromium"))("the page looks right", () => {
       const box = await card.boundingBox();
       expect(box?.width).toBeGreaterThan(340);
     }
+    if (look.width < 1100) await page.getByRole("button", { name: "Runs" }).click();
+    await page.getByRole("link", { name: "critic wants to run edit_file" }).waitFor();
+    await check(scene, `waiting-${look.width}`);
+    if (look.width < 1100) await page.keyboard.press("Escape");
     await card.getByRole("button", { name: /^Edit/ }).click();
     await check(scene, `edit-${look.width}`);
     await page.keyboard.press("Escape");

@@ -5,6 +5,8 @@ import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { afterAll, describe, expect, it } from "vitest";
 import type { TaskEvent } from "../../src/protocol/event.ts";
+import { sqliteStore } from "../../src/store/index.ts";
+import { scripted } from "../server/support/server.ts";
 import { rivulet, scriptedTeam } from "./support/program.ts";
 
 const directory = mkdtempSync(join(tmpdir(), "rivulet-commands-"));
@@ -127,6 +129,27 @@ it("moves sessions to another store", async () => {
     errors: expect.stringContaining("There is no file nowhere.jsonl."),
   });
   expect((await team(from, "export", "nobody")).code).toBe(2);
+});
+
+it("lists what waits for a person, with who asks for what", async () => {
+  const cwd = folder();
+  const store = sqliteStore(join(cwd, ".rivulet/rivulet.db"));
+  const { agent } = scripted([[{ call: "remove", input: { path: "a\nb.txt" } }]], { store });
+  await agent.call("Clean up.", { sessionId: "s", userId: "ann" });
+  await store.close();
+  const { output } = await rivulet(["tasks", "--waiting"], { cwd });
+  expect(output).toMatch(
+    /^apr_\S+ {2}lead: remove \{"path":"a\\nb\.txt"\}.*\n {2}tool call, session s, user ann\n$/,
+  );
+  const json = JSON.parse((await rivulet(["tasks", "--waiting", "--json"], { cwd })).output);
+  expect(json).toMatchObject({ sessionId: "s", userId: "ann", call: { name: "remove" } });
+  const empty = folder();
+  await team(empty, "run", "hello");
+  expect((await rivulet(["tasks", "--waiting"], { cwd: empty })).output).toBe(
+    "Nothing waits for a person.\n",
+  );
+  const wrong = await rivulet(["tasks", "--waiting", "nodes"], { cwd });
+  expect(wrong).toMatchObject({ code: 2, errors: expect.stringContaining("takes no more") });
 });
 
 it("lists, watches and replays the runs of the store", async () => {

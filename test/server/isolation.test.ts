@@ -107,6 +107,11 @@ const rows: Readonly<Record<string, Row>> = {
   "GET /v1/sessions/:id/approvals": asIs,
   "GET /v1/sessions/:id/files": () => [{}, { query: "path=." }],
   "GET /v1/sessions/:id/files/:path{.+}": asIs,
+  "GET /v1/approvals": ({ session }) => [
+    {},
+    { query: `before=${encodeURIComponent(session)}` },
+    { query: "all=true" },
+  ],
   "GET /v1/nodes": asIs,
   "POST /v1/sessions/:id/move": () => [{ body: { place: "" } }, { body: { version: "2" } }],
   "POST /tasks": ({ task }) => [{ body: { task_id: task, agent_id: "lead", input: "Go." } }],

@@ -4,10 +4,12 @@ import { duration } from "../state/format.ts";
 import { refreshNodes, useNodes } from "../state/nodes.ts";
 import { addressOf, useSessions } from "../state/sessions.ts";
 import { showError } from "../state/ui.ts";
+import { useWaitingOfAll } from "../state/waiting.ts";
 
-/** The processes on the store, what waits for one, and what was judged poison. */
+/** The processes on the store, what waits for one or for a person, and what was judged poison. */
 export function Nodes() {
   const body = useNodes();
+  const asked = useWaitingOfAll() ?? [];
   if (body === undefined) return <p className="none">Loading …</p>;
   const { nodes, waiting, poisoned } = body;
   return (
@@ -31,6 +33,19 @@ export function Nodes() {
               Move to any process
             </Action>
           )}
+        </div>
+      ))}
+      {asked.length > 0 && <h2>Waiting for a person</h2>}
+      {asked.map(({ approval_id, session_id, path, agent, user, call }) => (
+        <div className="offer" key={approval_id}>
+          <b>
+            <SessionLink id={session_id} />
+          </b>
+          <span>
+            {path?.split("/").at(-1) ?? agent}
+            {call.name !== "" && `: ${call.name}`}
+            {user !== undefined && `, for ${user}`}
+          </span>
         </div>
       ))}
       {poisoned.length > 0 && <h2>Judged poison</h2>}

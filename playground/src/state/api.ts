@@ -109,12 +109,24 @@ export interface NodesBody {
   }[];
 }
 
+/** An approval as operators see it. */
+export interface AskedBody {
+  readonly approval_id: string;
+  readonly session_id: string;
+  readonly path?: string;
+  readonly agent: string;
+  readonly user?: string;
+  readonly call: { readonly name: string };
+}
+
 const segment = encodeURIComponent;
 
 export const api = {
   agents: () =>
     request<{ agents: readonly AgentOffer[]; scopes: readonly string[] }>("GET", "v1/agents"),
   nodes: () => request<NodesBody>("GET", "v1/nodes"),
+  waitingOfAll: () =>
+    request<{ approvals: readonly AskedBody[] }>("GET", "v1/approvals?all=true&limit=200"),
   move: (sessionId: string, to: { readonly place: string; readonly version: string }) =>
     request("POST", `v1/sessions/${segment(sessionId)}/move`, to),
   session: (id: string) => request<SessionBody>("GET", `v1/sessions/${segment(id)}?limit=1`),

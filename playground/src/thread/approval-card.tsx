@@ -5,6 +5,7 @@ import { argumentsOf, labelOf, pathOf } from "../state/agents.ts";
 import { duration } from "../state/format.ts";
 import type { RunLog } from "../state/run-log.ts";
 import { announce, showError, useUi } from "../state/ui.ts";
+import { refreshWaiting } from "../state/waiting.ts";
 import { useLogView, useNow } from "./context.ts";
 import { EditForm } from "./edit-form.tsx";
 import { changeOf, FileChange } from "./file-change.tsx";
@@ -35,6 +36,10 @@ export function ApprovalCard({ log, taskId, approval }: CardProps) {
   const reasonInput = useRef<HTMLInputElement>(null);
 
   useWholeWidth(element);
+  useEffect(() => {
+    void refreshWaiting();
+    return () => void refreshWaiting();
+  }, []);
   // The form is another size than what it replaces.
   useLayoutEffect(() => {
     if (mode === "edit") element.current?.scrollIntoView({ block: "nearest" });

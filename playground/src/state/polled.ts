@@ -1,0 +1,35 @@
+import { useEffect } from "react";
+import { cell, useCell } from "./store.ts";
+
+/** What the server answers, read again and again while a component shows it. */
+export function polled<Body>(read: () => Promise<Body>, everyMs: number) {
+  const held = cell<{ readonly body: Body | undefined }>({ body: undefined });
+  let readers = 0;
+  let timer: ReturnType<typeof setInterval> | undefined;
+
+  /** Reads it now. */
+  async function refresh(): Promise<void> {
+    const body = await read().catch(() => undefined); // the next look tells
+    if (body !== undefined) held.set({ body });
+  }
+
+  function useBody(): Body | undefined {
+    useEffect(() => {
+      readers += 1;
+      if (readers === 1) {
+        void refresh();
+        timer = setInterval(
+          () => document.visibilityState === "visible" && void refresh(),
+          everyMs,
+        );
+      }
+      return () => {
+        readers -= 1;
+        if (readers === 0) clearInterval(timer);
+      };
+    }, []);
+    return useCell(held, ({ body }) => body);
+  }
+
+  return { refresh, useBody };
+}
