@@ -34,14 +34,15 @@ export function finalResult(
   };
 }
 
-/** Why a task has failed, as its log tells every reader. */
-export async function failureOf(
+/** The result of a task that has failed: why, as its log tells every reader. */
+export async function failedResult(
   { services }: McpCall,
   { taskId }: Pick<TaskRecord, "taskId">,
-): Promise<string> {
+): Promise<CallToolResult> {
   const { tree } = await services.trees.read(taskId);
   const { message, hint } = rootTask(tree)?.error ?? { message: "The task has failed." };
-  return hint === undefined ? message : `${message} ${hint}`;
+  const text = hint === undefined ? message : `${message} ${hint}`;
+  return { content: [{ type: "text", text }], isError: true };
 }
 
 /** The result of the one call of a task, as the tool gave it. */

@@ -13,7 +13,7 @@ import type { Approval, TaskRecord } from "../../contract/index.ts";
 import { isTerminal, rootTask } from "../../protocol/index.ts";
 import { waitingBelow } from "../root-task.ts";
 import { answersOf, inputRequestsOf, textOf } from "./questions.ts";
-import { capabilitiesOf, failureOf, finalResult } from "./results.ts";
+import { capabilitiesOf, failedResult, finalResult } from "./results.ts";
 import { answerTask, cancelTask, findRoot, type McpCall, untilRest } from "./runs.ts";
 
 /** The id of the extension. */
@@ -27,13 +27,14 @@ export function wantsTask(capabilities: ClientCapabilities | undefined): boolean
   return typeof wish === "object" && wish !== null && !Array.isArray(wish);
 }
 
+// `failed` is for errors of the protocol: a run that fails has a result with `isError`, as without tasks.
 const statuses = {
   queued: "working",
   in_progress: "working",
   suspended: "input_required",
   completed: "completed",
   incomplete: "completed",
-  failed: "failed",
+  failed: "completed",
   cancelled: "cancelled",
 } as const;
 
@@ -110,10 +111,11 @@ async function detailOf(call: McpCall, record: TaskRecord): Promise<object> {
     return { ...task, statusMessage, inputRequests: inputRequestsOf(byId(waiting)) };
   }
   if (!isTerminal(record.status) || record.status === "cancelled") return task;
-  if (record.status === "failed") {
-    const error = { code: ProtocolErrorCode.InternalError, message: await failureOf(call, record) };
-    return { ...task, error };
-  }
+  return { ...task, result: { resultType: "complete", ...(await resultOf(call, record)) } };
+}
+
+async function resultOf(call: McpCall, record: TaskRecord): Promise<CallToolResult> {
+  if (record.status === "failed") return failedResult(call, record);
   const { reply } = await untilRest(call, record);
-  return { ...task, result: finalResult(call, record, reply) };
+  return finalResult(call, record, reply);
 }

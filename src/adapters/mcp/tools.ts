@@ -17,7 +17,7 @@ import { waitingBelow } from "../root-task.ts";
 import { progressOf } from "./progress.ts";
 import { answersOf, inputRequestsOf, keysOf, textOf } from "./questions.ts";
 import { type RequestState, sealState, stateKeyOf } from "./request-state.ts";
-import { capabilitiesOf, errorResult, failureOf, finalResult, toolResult } from "./results.ts";
+import { capabilitiesOf, errorResult, failedResult, finalResult, toolResult } from "./results.ts";
 import {
   answerTask,
   cancelTask,
@@ -220,10 +220,7 @@ async function restedResult(
   capabilities: ClientCapabilities | undefined,
 ): Promise<Result> {
   const { taskId: id, agentName: tool, status } = record;
-  if (status === "failed") {
-    const words = await failureOf(call, record);
-    return { content: [{ type: "text", text: words }], isError: true };
-  }
+  if (status === "failed") return failedResult(call, record);
   if (error) return errorResult(error);
   if (status === "suspended") {
     if (!canElicit(capabilities)) return waitingResult(call, record);
