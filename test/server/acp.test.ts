@@ -321,6 +321,23 @@ describe("an editor", () => {
     expect(said(editor.shown())).toEqual(["Two."]);
   });
 
+  it("loads and resumes a session that it has made and not used; another connection does not find it", async () => {
+    const { agent, store } = scripted(["Hello."]);
+    const editor = await open(agent, { store });
+    const session = await editor.session(cwd);
+    const { sessionId } = session;
+    const load = { sessionId, cwd, mcpServers: [] };
+    expect(await editor.agent.request("session/load", load)).toEqual({});
+    expect(await editor.agent.request("session/resume", { sessionId, cwd })).toEqual({});
+    expect(editor.updates).toEqual([]);
+    const other = await open(agent, { store });
+    const notFound = { code: -32_002 }; // clients start a new session then
+    await expect(other.agent.request("session/load", load)).rejects.toMatchObject(notFound);
+    expect(await session.say("Hi.")).toBe("end_turn");
+    expect(await other.agent.request("session/load", load)).toEqual({});
+    expect(said(other.shown())).toEqual(["Hello."]);
+  });
+
   it("closes a session, which cancels its turn", async () => {
     const { agent, store } = scripted([["Wait", { hang: true }]]);
     const editor = await open(agent, { store });

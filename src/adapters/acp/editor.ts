@@ -218,13 +218,14 @@ class Connection {
     return session;
   }
 
-  /** The root tasks of a session of the user, the first first. */
+  /** The root tasks of a session of the user, the first first; none if this connection has just made it. */
   async #rootsOf(sessionId: string): Promise<readonly TaskRecord[]> {
     const { store, userId = null } = this.#options;
     const [info] = await store.sessions({ userId, sessionId, limit: 1 });
     const records = info === undefined ? [] : await store.tasks({ sessionId });
     const roots = records.filter((record) => record.taskId === record.rootTaskId);
-    if (roots.length === 0) throw RequestError.sessionNotFound(sessionId);
+    if (roots.length === 0 && !this.#sessions.has(sessionId))
+      throw RequestError.sessionNotFound(sessionId);
     return roots.filter(({ compacts }) => !compacts);
   }
 
