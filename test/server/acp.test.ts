@@ -120,7 +120,10 @@ describe("an editor", () => {
     const [asked] = editor.permissions;
     const { toolCallId = "" } = asked?.toolCall ?? {};
     expect(editor.permissions).toHaveLength(1);
-    expect(asked?.toolCall.rawInput).toEqual({ path: "a.txt" });
+    expect(asked?.toolCall).toMatchObject({
+      title: "helper › worker › remove: a.txt",
+      rawInput: { path: "a.txt" },
+    });
     const at = editor.updates.findIndex(
       (update) => update.sessionUpdate === "tool_call" && update.toolCallId === toolCallId,
     );

@@ -171,13 +171,14 @@ export class Turn {
   }
 
   async #permission(approval: Approval): Promise<Answer | undefined> {
-    const { id, kind, call, message } = approval;
+    const { id, kind, call, message, taskId } = approval;
     const toolCallId = this.#updates.callOf({ call_id: call.id, approval_id: id });
+    const title = this.#updates.titleOf(taskId, call.name, call.input);
     const toolCall: ToolCallUpdate = {
       toolCallId,
       rawInput: call.input,
       status: "pending",
-      ...(call.name !== "" && { title: call.name }),
+      ...(call.name !== "" && { title }),
       ...(message && { content: [{ type: "content", content: { type: "text", text: message } }] }),
     };
     const request = this.#editor.client.request(methods.client.session.requestPermission, {

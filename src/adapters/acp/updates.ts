@@ -94,6 +94,11 @@ export class AcpUpdates {
     return approval.call_id || approval.approval_id;
   }
 
+  /** The title of a call: the agents between the root and the call, its name and what it is for. */
+  titleOf(taskId: string, name: string, input: unknown): string {
+    return `${this.#whoCalls(taskId)}${titleOf(name, input)}`.slice(0, maxTitle);
+  }
+
   #updatesOf(event: LogEvent): readonly SessionUpdate[] {
     if (event.type === "task.approval.requested") return this.#asked(event);
     return event.task_id === this.#rootId ? this.#rootUpdates(event) : this.#childUpdates(event);
@@ -166,17 +171,22 @@ export class AcpUpdates {
     });
   }
 
-  #added({ item }: Extract<LogEvent, { type: "task.output_item.added" }>) {
-    if (item.type === "tool_call") return this.#show(item.call_id, item.name, undefined);
+  #added({ item, task_id }: Extract<LogEvent, { type: "task.output_item.added" }>) {
+    if (item.type === "tool_call") return this.#show(item.call_id, task_id, item.name, undefined);
     if (item.type !== "tool_result" || this.#isChild(item.call_id)) return [];
     return [callUpdate(item.call_id, { status: "in_progress" })];
   }
 
-  /** Shows a call; nothing if the editor has it. */
-  #show(toolCallId: string, name: string, input: unknown, by = ""): readonly SessionUpdate[] {
+  /** Shows a call of a task; nothing if the editor has it. */
+  #show(
+    toolCallId: string,
+    taskId: string,
+    name: string,
+    input: unknown,
+  ): readonly SessionUpdate[] {
     if (this.#shown.has(toolCallId)) return [];
     this.#shown.add(toolCallId);
-    const title = `${by}${titleOf(name, input)}`.slice(0, maxTitle);
+    const title = this.titleOf(taskId, name, input);
     return [
       {
         ...{ sessionUpdate: "tool_call", toolCallId, title, name, kind: kindOf(name) },
@@ -244,7 +254,7 @@ export class AcpUpdates {
     const { agentId = "agent", parentTaskId = "" } = this.#fold.task(taskId) ?? {};
     const call = this.#callWith(parentTaskId, ({ call_id }) => call_id === taskId);
     const input = parseJson(call?.arguments || "{}");
-    const shown = this.#show(taskId, call?.name ?? agentId, input, this.#whoCalls(parentTaskId));
+    const shown = this.#show(taskId, parentTaskId, call?.name ?? agentId, input);
     this.#children.set(taskId, { text: "", sent: 0 });
     const rivulet = { taskId, agentId, parentTaskId };
     return [...shown, callUpdate(taskId, { status: "in_progress", _meta: { rivulet } })];
@@ -300,7 +310,7 @@ export class AcpUpdates {
     const { name = asked.kind, arguments: input = "{}", message, task_id } = asked;
     const title = asked.call_id ? name : (message ?? name);
     const rawInput = parseJson(input);
-    return this.#show(this.callOf(asked), title, rawInput, this.#whoCalls(task_id));
+    return this.#show(this.callOf(asked), task_id, title, rawInput);
   }
 
   /** A usage is a total; what it has grown by is the last call, whose prompt is the context. */
