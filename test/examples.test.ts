@@ -31,6 +31,9 @@ const endings: Readonly<Record<string, string>> = {
   "20-a2a.ts": "All is clean.",
   "21-use-chat.ts": 'The writer asks: {"name":"send","message":"Allow send?"}',
   "22-responses.ts": "It rains there.",
+  "23-mcp.ts": "All is tidy.",
+  "24-ag-ui.ts": "All is tidy.",
+  "25-acp.ts": "lead: I removed old.log.",
 };
 
 /** Refuses to load the build, because a fresh clone has none. */
