@@ -109,7 +109,7 @@ export class AcpUpdates {
       case "task.output_item.added":
         return this.#added(event);
       case "task.output_item.done":
-        return [...this.#wholeTexts(event), ...this.#done(event.task_id, event.output_index)];
+        return [...this.#wholeBlocks(event), ...this.#done(event.task_id, event.output_index)];
       case "task.output_item.discarded":
         return this.#discarded(event.task_id, event.item_id);
       case "task.tool_call_arguments.done":
@@ -135,7 +135,7 @@ export class AcpUpdates {
         return this.#said(event, event.item.text, true);
       case "task.image.done":
       case "task.block.done":
-        return this.#isMessage(event) ? mediaUpdates(event.item_id, event.item) : [];
+        return this.#media(event, event.item);
       case "task.reasoning_summary_text.delta":
       case "task.reasoning_text.delta":
         return thoughtUpdates(event.item_id, event.delta);
@@ -158,13 +158,21 @@ export class AcpUpdates {
     return [chunk("agent_message_chunk", event.item_id, { type: "text", text })];
   }
 
-  /** The texts of a message that came with its end. */
-  #wholeTexts({ task_id, output_index }: Pick<BlockEvent, "task_id" | "output_index">) {
+  /** An image or a file, once. */
+  #media(event: BlockEvent, block: WireBlock): readonly SessionUpdate[] {
+    const key = `${event.item_id}#${event.block_index}`;
+    if (!this.#isMessage(event) || this.#begun.has(key)) return [];
+    this.#begun.add(key);
+    return mediaUpdates(event.item_id, block);
+  }
+
+  /** The blocks of a message that came with its end, or that its end has cut off. */
+  #wholeBlocks({ task_id, output_index }: Pick<BlockEvent, "task_id" | "output_index">) {
     const item = this.#fold.task(task_id)?.output[output_index];
     if (item?.type !== "message") return [];
     return item.block_list.flatMap((block, block_index) => {
-      if (block.type !== "text") return [];
       const place = { task_id, output_index, item_id: item.id, block_index };
+      if (block.type !== "text") return task_id === this.#rootId ? this.#media(place, block) : [];
       return task_id === this.#rootId
         ? this.#said(place, block.text, true)
         : this.#childSaid(place, block.text, true);
@@ -238,7 +246,7 @@ export class AcpUpdates {
       case "task.text.done":
         return this.#childSaid(event, event.item.text, true);
       case "task.output_item.done":
-        return [...this.#wholeTexts(event), ...this.#done(event.task_id, event.output_index)];
+        return [...this.#wholeBlocks(event), ...this.#done(event.task_id, event.output_index)];
       case "task.completed":
       case "task.incomplete":
       case "task.failed":
