@@ -212,6 +212,8 @@ class Tree:
             task.setdefault("hints", []).append(event["hint"])
         elif kind == "usage":
             task.update(pick(event, "usage", "cost"))
+            if "by_model" in event:
+                task["byModel"] = event["by_model"]
         elif kind == "custom":
             task.setdefault("state", {})[event["name"]] = event["value"]
         elif kind.startswith("output_item."):
@@ -256,6 +258,8 @@ class Tree:
             task.update(pick(event, "source"), **pick(sent, "cancelling", "suspension", "cost", "state"))
             if "hints" in sent:
                 task["hints"] = list(sent["hints"])
+            if "by_model" in sent:
+                task["byModel"] = sent["by_model"]
             self.take_over(task, sent)
             self.choose_root(task["id"])
             self.drain(task["id"])

@@ -2,6 +2,7 @@ import type { ErrorShape } from "../base/error.ts";
 import type {
   Cost,
   GenerateReason,
+  ModelUsage,
   TaskEvent,
   TaskSnapshot,
   TaskStatus,
@@ -354,6 +355,10 @@ export interface TaskRecord {
   readonly generateReason?: GenerateReason;
   readonly usage?: Usage;
   readonly cost?: Cost;
+  /** The shares of the models in `usage`. */
+  readonly byModel?: readonly ModelUsage[];
+  /** The tool whose call started the task. */
+  readonly tool?: string;
   /** The usage and the cost of the task and all its descendants when it came to rest. */
   readonly total?: { readonly usage: Usage; readonly cost?: Cost };
   readonly structured?: unknown;

@@ -126,12 +126,14 @@ export function addUsage(left: Usage, right: Usage): Usage {
   checkUsage("left", left);
   checkUsage("right", right);
   const cached = sum(left.cached_input_tokens, right.cached_input_tokens);
+  const written = sum(left.cache_write_tokens, right.cache_write_tokens);
   const reasoning = sum(left.reasoning_tokens, right.reasoning_tokens);
   return {
     input_tokens: left.input_tokens + right.input_tokens,
     output_tokens: left.output_tokens + right.output_tokens,
     total_tokens: left.total_tokens + right.total_tokens,
     ...(cached !== undefined && { cached_input_tokens: cached }),
+    ...(written !== undefined && { cache_write_tokens: written }),
     ...(reasoning !== undefined && { reasoning_tokens: reasoning }),
   };
 }

@@ -128,6 +128,8 @@ export interface Task {
   readonly usage?: Usage;
   readonly subtreeUsage?: Usage;
   readonly cost?: Cost;
+  /** The shares of the models in `usage`. */
+  readonly byModel?: readonly ModelUsage[];
   readonly error?: ErrorShape;
   readonly reason?: string;
   readonly incompleteReason?: IncompleteReason;

@@ -20,7 +20,7 @@ export const optionalFields: readonly RegExp[] = [
   / task\.error\.(hint|where(\.taskId|\.path)?)$/,
   / task\.suspension\.(approval_ids|waiting_on|expires_at)$/,
   / task\.approvals\[\]\.(?!(approval_id|kind)$)\w+$/,
-  /usage\.(cached_input_tokens|reasoning_tokens)$/,
+  /usage\.(cached_input_tokens|cache_write_tokens|reasoning_tokens)$/,
   /(output_item\.\w+ item|output\[\])\.(status|content|encrypted_content|provider_call_id)$/,
   /(output_item\.\w+ item|output\[\])\.(arguments_status|child_task_id|error|message_id|progress|purpose)$/,
   /^task\.output_item\.added item\.question$/,
@@ -44,6 +44,7 @@ export const optionalFields: readonly RegExp[] = [
   /^task\.approval\.requested (item_id|output_index|message|options|response_schema|expires_at|edited)$/,
   /^task\.approval\.resolved (by|reason)$/,
   /^task\.usage (by_model|cost)$/,
+  /by_model\[\]\.(?!(provider|model|input_tokens|output_tokens)$)\w+$/,
   /^error (task_id|hint|oldest_sequence_number|source)$/,
   /^stream\.opened filter(\.\w+)?$/,
 ];

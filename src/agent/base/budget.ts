@@ -56,12 +56,12 @@ export class BudgetMeter {
     this.#used = { ...used };
   }
 
-  /** Counts one model call. */
-  add(usage: Usage, cost: number): void {
+  /** Counts one model call, or a failed attempt at it. */
+  add(usage: Usage, cost: number, iterations = 1): void {
     this.#used.tokens += usage.total_tokens;
     this.#used.cost += cost;
-    this.#used.iterations += 1;
-    this.#parent?.add(usage, cost);
+    this.#used.iterations += iterations;
+    this.#parent?.add(usage, cost, iterations);
   }
 
   /** The time worked, including earlier work. */

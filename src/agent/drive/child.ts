@@ -128,6 +128,7 @@ function newRecord(
   // A child with the models of its parent has none of its own, so it uses the chosen one.
   const isShared = own && isSame([...own.choices], [...parent.settings.choices]);
   const model = isShared ? parent.state.record.model : undefined;
+  const tool = toolIn(parent.transcript.messages, callId);
   return {
     taskId: callId,
     rootTaskId: parent.identity.ref.rootTaskId,
@@ -149,8 +150,17 @@ function newRecord(
     ...(output && { outputSchema: toJsonSchema(output) }),
     ...(model !== undefined && { model }),
     ...(maxParallel !== undefined && { maxParallel }),
+    ...(tool !== undefined && { tool }),
     ...(!own && { remote: { ...server, taskId: callId, cursor: -1 } }),
   };
+}
+
+/** The tool of a call, which is usually in the last message. */
+function toolIn(messages: readonly Message[], callId: string): string | undefined {
+  for (const { content } of messages.toReversed())
+    for (const block of content)
+      if (block.type === "tool_use" && block.id === callId) return block.name;
+  return undefined;
 }
 
 /** Waits for a sync child. A cancel of the call reaches the child; a timeout promotes it to the background. */

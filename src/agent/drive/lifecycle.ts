@@ -95,6 +95,7 @@ export async function openTask(open: OpenTask): Promise<TaskRun> {
   // The log may have more than the last commit.
   state.usage = folded?.usage ?? noUsage;
   state.cost = folded?.cost;
+  state.byModel = folded?.byModel ?? [];
   const scope = scopeOf(open, settings, transcript, source);
   const task: TaskRun = {
     settings,

@@ -263,6 +263,7 @@ export function childRecord(
   { child_task_id: taskId, agent, item_id: parentItemId, mode }: ChildStarted,
   sessionId: string,
   { created_at: createdAt = 0, mode: created = mode }: Partial<TaskObject> = {},
+  tool?: string,
 ): TaskRecord {
   const { rootTaskId, userId, depth, path, sessionId: parentSessionId, remote } = parent;
   const { id: agentId, name: agentName = agentId, key: agentKey } = agent;
@@ -283,6 +284,7 @@ export function childRecord(
     mode: created,
     status: "queued",
     committedOutput: 0,
+    ...(tool !== undefined && { tool }),
     ...(remote && { remote }),
   };
 }

@@ -9,8 +9,8 @@ import type {
   TurnAddition,
   UpcomingTurn,
 } from "../../contract/index.ts";
-import { addUsage, noUsage, type Usage } from "../../protocol/index.ts";
-import { addCost, priceOf } from "../base/budget.ts";
+import { addShare, addUsage, dayOf, noUsage, type Usage } from "../../protocol/index.ts";
+import { addCost, type Money, priceOf } from "../base/budget.ts";
 import {
   blankReplyPrompt,
   citationPrompt,
@@ -109,11 +109,18 @@ async function takeTurn(task: TaskRun, purpose: Purpose): Promise<void> {
     }),
     ready: task.output.log.catchUp,
   });
+  const { usage: shown } = task.state;
+  let used = shown;
+  let complete: Turn | undefined;
+  const onWaste = ({ usage, model }: Pick<Turn, "usage" | "model">) =>
+    countCall(task, usage, nameOf(model), true);
   try {
-    const dependencies = { ids, clock, random: Math.random, execution };
+    const dependencies = { ids, clock, random: Math.random, execution, onWaste };
     const turn = await traceModelCall(task, (onRetry) =>
       runTurn(models, sent, sink, { ...dependencies, onRetry }),
     );
+    complete = turn;
+    used = task.state.usage;
     // A summary has no tools, and the loop would not run its calls.
     const content = purpose === "summary" ? withoutCalls(turn.content) : turn.content;
     if (sink.showsCallsOf(content)) {
@@ -127,20 +134,22 @@ async function takeTurn(task: TaskRun, purpose: Purpose): Promise<void> {
     await settle(task, sink, message, purpose).catch((error: unknown) => {
       if (!isCancel(task.control.controller.signal, error)) throw error;
       // A cancel while a hook runs keeps the text of the reply.
-      throw new TurnInterrupted(error, withoutCalls(content), turn.usage);
+      throw new TurnInterrupted(error, withoutCalls(content), turn);
     });
   } catch (error) {
     if (!(error instanceof TurnInterrupted)) {
       sink.discard("provider_retry");
+      if (complete && task.state.usage === used) onWaste(complete);
+      if (task.state.usage !== shown) showUsage(task);
       throw error;
     }
     sink.discardCalls();
     sink.end("cancelled");
-    const { partial: content, usage = noUsage } = error;
+    const { partial: content, usage = noUsage, model } = error;
     if (content.length > 0) {
-      const turn = { content, usage, finishReason: "other" } as const;
+      const turn = { content, usage, finishReason: "other", ...(model && { model }) } as const;
       commitTurn(task, assistantMessage(task, messageId, turn, purpose));
-    }
+    } else if (task.state.usage !== shown) showUsage(task);
     throw error;
   }
 }
@@ -272,32 +281,51 @@ function commitTurn(
   writeStep(task, { messages: [message, ...opened, ...followUps], record });
 }
 
-/** Adds the usage of a model call to the task and its budget. */
+/** Adds the usage of a model call to the task and its budget, and shows it. */
 function addSpent(task: TaskRun, usage: Usage, model: string): void {
-  const price = addPrice(task, usage, model);
-  task.state.usage = task.state.usage === noUsage ? usage : addUsage(task.state.usage, usage);
-  task.budget.add(usage, price);
-  task.output.emitter.append({
-    type: "task.usage",
-    cumulative: true,
-    usage: task.state.usage,
-    ...(task.state.cost && { cost: task.state.cost }),
-  });
+  countCall(task, usage, model);
+  showUsage(task);
 }
 
-/** Adds the price of a model call to the task's cost and returns it. */
-function addPrice(task: TaskRun, usage: Usage, model: string): number {
+/** Adds what a model call has used; `isRetried`: its reply is not kept. */
+function countCall(task: TaskRun, usage: Usage, model: string, isRetried = false): void {
+  const { state, settings, budget } = task;
+  const price = addPrice(task, usage, model);
+  state.usage = addUsage(state.usage, usage);
+  state.byModel = addShare(state.byModel, {
+    ...{ provider: model.split("/", 1).join(), model: model.slice(model.indexOf("/") + 1) },
+    ...usage,
+    day: dayOf(settings.clock.now()),
+    ...(isRetried && { retried: true }),
+    ...(usage === noUsage && { unmetered: 1 }),
+    ...(price && { cost: addCost(undefined, price) }),
+  });
+  budget.add(usage, price?.amount ?? 0, isRetried ? 0 : 1);
+}
+
+function showUsage({ state, output }: TaskRun): void {
+  const { usage, byModel: by_model, cost } = state;
+  const event = { type: "task.usage", cumulative: true, usage, by_model } as const;
+  output.emitter.append({ ...event, ...(cost && { cost }) });
+}
+
+/** Adds the price of a model call to the task's cost and returns it; undefined if it is unknown. */
+function addPrice(task: TaskRun, usage: Usage, model: string): Money | undefined {
   const { price } = task.settings;
-  if (price === undefined) return 0;
+  if (price === undefined) return undefined;
   try {
     const money = priceOf(price, usage, model);
     task.state.cost = addCost(task.state.cost, money);
-    return money.amount;
+    return money;
   } catch (error) {
     // A cancelled task keeps its partial reply and stays cancelled.
-    if (task.control.controller.signal.aborted) return 0;
+    if (task.control.controller.signal.aborted) return undefined;
     throw error;
   }
+}
+
+function nameOf({ provider, modelId }: Turn["model"]): string {
+  return `${provider}/${modelId}`;
 }
 
 function assistantMessage(
@@ -317,7 +345,7 @@ function assistantMessage(
     metadata: {
       taskId: task.identity.ref.taskId,
       iteration: iterationOf(task) + 1,
-      ...(model && { model: `${model.provider}/${model.modelId}` }),
+      ...(model && { model: nameOf(model) }),
       ...((finish === "length" || finish === "content-filter") && { finish }),
       ...(purpose === "summary" && { summary: true }),
       ...(sources.length > 0 && { sources }),

@@ -16,6 +16,7 @@ import type {
 } from "../../contract/index.ts";
 import {
   type Cost,
+  type ModelUsage,
   type Mutable,
   noUsage,
   type Source,
@@ -95,6 +96,8 @@ export interface TaskState {
   record: TaskRecord;
   usage: Usage;
   cost: Cost | undefined;
+  /** The shares of the models in `usage`. */
+  byModel: readonly ModelUsage[];
 }
 
 /** The end of a task's transcript; see `readTranscript`. */
@@ -173,7 +176,12 @@ export interface TaskWords {
 
 /** The state of a task as of its record. */
 export function stateOf(record: TaskRecord): TaskState {
-  return { record, usage: record.usage ?? noUsage, cost: record.cost };
+  return {
+    record,
+    usage: record.usage ?? noUsage,
+    cost: record.cost,
+    byModel: record.byModel ?? [],
+  };
 }
 
 /** Stands for a call id, for rows that the end of the task takes. */
@@ -210,10 +218,11 @@ function applyStep(task: TaskRun, write: StepWrite): StepChange {
   const { transcript } = task;
   const at = transcript.offset + transcript.messages.length;
   for (const message of messages) transcript.messages.push(freezePlain(message));
-  const { usage, cost } = task.state;
+  const { usage, cost, byModel } = task.state;
   const changed: Mutable<TaskRecord> = { ...task.state.record };
   if (record) Object.assign(changed, record);
   if (cost) changed.cost = cost;
+  if (byModel.length > 0) changed.byModel = byModel;
   changed.usage = usage;
   changed.workedMs = task.budget.wallMs;
   task.state.record = changed;

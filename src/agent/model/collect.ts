@@ -307,7 +307,8 @@ function usageOf(usage: FinishPart["usage"] | undefined): Usage {
   if (usage === undefined || usage === null) return noUsage;
   if (isNested(usage)) {
     const { inputTokens: input, outputTokens: output } = usage;
-    return tokens(input.total, output.total, undefined, input.cacheRead, output.reasoning);
+    const { cacheRead, cacheWrite } = input;
+    return tokens(input.total, output.total, undefined, cacheRead, output.reasoning, cacheWrite);
   }
   const { inputTokens, outputTokens, totalTokens, cachedInputTokens, reasoningTokens } = usage;
   return tokens(inputTokens, outputTokens, totalTokens, cachedInputTokens, reasoningTokens);
@@ -320,14 +321,17 @@ function isNested(
 }
 
 function tokens(...counts: readonly (number | undefined)[]): Usage {
-  const [input = 0, output = 0, total = input + output, cached, reasoning] = counts.map((count) =>
+  const valid = counts.map((count) =>
     Number.isFinite(count) && (count as number) >= 0 ? count : undefined,
   );
+  const [input = 0, output = 0, total = input + output, cached, reasoning, written] = valid;
+  if (valid.every((count) => count === undefined)) return noUsage;
   return {
     input_tokens: input,
     output_tokens: output,
     total_tokens: total,
     ...(cached !== undefined && { cached_input_tokens: cached }),
     ...(reasoning !== undefined && { reasoning_tokens: reasoning }),
+    ...(written && { cache_write_tokens: written }),
   };
 }

@@ -4,6 +4,7 @@ import type { RivuletError } from "../../base/error.ts";
 import type { IdSource } from "../../base/id.ts";
 import { coarseNow, longestTimer } from "../../base/time.ts";
 import type { Retry } from "../../contract/index.ts";
+import { noUsage } from "../../protocol/index.ts";
 import { backoffMs, type Execution, mergeExecution, modelExecution } from "../base/execution.ts";
 import { Collector, type StreamPart } from "./collect.ts";
 import {
@@ -32,6 +33,8 @@ export interface TurnDependencies {
   readonly random: () => number;
   /** Called before the pause between a failed attempt and the next one. */
   readonly onRetry?: (retry: Retry) => void;
+  /** Called with the usage of an attempt whose output is not kept; `noUsage` if the provider did not report it. */
+  readonly onWaste?: (spent: Pick<Turn, "usage" | "model">) => void;
 }
 
 const defaultStallMs = 60_000;
@@ -51,17 +54,22 @@ export async function runTurn(
   dependencies: TurnDependencies,
 ): Promise<Turn> {
   const { signal } = request;
-  const { ids, clock, onRetry } = dependencies;
+  const { ids, clock, onRetry, onWaste } = dependencies;
   let collector: Collector | undefined;
+  let resolved: LanguageModel | undefined;
   let requestError: RivuletError | undefined;
   try {
     for (let index = 0, count = 1; ; count++) {
       const model = models[index] as LanguageModel | string;
       collector = new Collector(sink, ids);
       try {
-        return await attempt(model, request, collector, sink.ready, dependencies);
+        resolved = typeof model === "string" ? await resolveModel(model) : model;
+        return await attempt(resolved, request, collector, sink.ready, dependencies);
       } catch (thrown) {
         if (signal.aborted) throw thrown;
+        const { usage = noUsage } = collector.finish ?? {};
+        if (resolved && (collector.hasOutput || usage !== noUsage))
+          onWaste?.({ usage, model: identityOf(resolved) });
         const error = modelError(thrown, nameOf(model), collector.hasOutput);
         const delayMs = retryDelay(error, count, dependencies);
         const next = models[index + 1];
@@ -81,7 +89,10 @@ export async function runTurn(
     }
   } catch (error) {
     if (!signal.aborted) throw error;
-    throw new TurnInterrupted(signal.reason, collector?.partial() ?? [], collector?.finish?.usage);
+    throw new TurnInterrupted(signal.reason, collector?.partial() ?? [], {
+      ...collector?.finish,
+      ...(resolved && { model: identityOf(resolved) }),
+    });
   }
 }
 
@@ -99,13 +110,12 @@ function retryDelay(
 
 /** Streams one reply of a model. */
 async function attempt(
-  entry: LanguageModel | string,
+  model: LanguageModel,
   request: TurnRequest,
   collector: Collector,
   ready: TurnSink["ready"],
   dependencies: TurnDependencies,
 ): Promise<Turn> {
-  const model = typeof entry === "string" ? await resolveModel(entry) : entry;
   try {
     await stream(model, request, collector, ready, dependencies);
   } catch (error) {
@@ -119,8 +129,11 @@ function turnOf(model: LanguageModel, collector: Collector): Turn {
   const reason = collector.finish?.reason ?? "cut";
   if (reason === "cut") throw streamCut(nameOf(model));
   if (reason === "error") throw replyFailed(nameOf(model));
-  const { provider, modelId } = model;
-  return { ...collector.complete(reason), finishReason: reason, model: { provider, modelId } };
+  return { ...collector.complete(reason), finishReason: reason, model: identityOf(model) };
+}
+
+function identityOf({ provider, modelId }: LanguageModel): Turn["model"] {
+  return { provider, modelId };
 }
 
 function nameOf(model: LanguageModel | string): string {

@@ -75,11 +75,17 @@ export class TurnInterrupted extends Error {
   /** The text, thinking and media shown and not discarded; no calls, because none may run. */
   readonly partial: readonly Block[];
   readonly usage?: Usage;
+  readonly model?: Turn["model"];
 
-  constructor(reason: unknown, partial: readonly Block[], usage?: Usage) {
+  constructor(
+    reason: unknown,
+    partial: readonly Block[],
+    { usage, model }: Partial<Pick<Turn, "usage" | "model">> = {},
+  ) {
     super("The turn was interrupted.", { cause: reason });
     this.name = "TurnInterrupted";
     this.partial = partial;
     if (usage !== undefined) this.usage = usage;
+    if (model !== undefined) this.model = model;
   }
 }

@@ -14,7 +14,6 @@ import {
 } from "../../contract/index.ts";
 import {
   type ApprovalRequested,
-  type Cost,
   closedItem,
   type EventBody,
   type Item,
@@ -26,6 +25,7 @@ import {
   type TaskEvent,
   type TaskObject,
   type TaskSuspended,
+  type TaskUsage,
   TaskWriter,
   type Usage,
 } from "../../protocol/index.ts";
@@ -201,7 +201,7 @@ export class AgentLog {
         return;
       case "task.usage":
         this.#turnStart = this.#output.length; // an agent reports its usage after each model call
-        return yield* this.count(event.usage, event.cost);
+        return yield* this.count(event.usage, event);
       case "task.hint.added":
         if (this.#known.hints?.some(({ id }) => id === event.hint.id)) return;
         break;
@@ -273,9 +273,13 @@ export class AgentLog {
   }
 
   /** The usage, if it has grown. */
-  *count(usage: Usage | undefined, cost?: Cost): Generator<LogEvent> {
+  *count(
+    usage: Usage | undefined,
+    { cost, by_model }: Pick<TaskUsage, "cost" | "by_model"> = {},
+  ): Generator<LogEvent> {
     if (usage === undefined || usage.total_tokens <= (this.#known.usage?.total_tokens ?? 0)) return;
-    yield this.#event({ type: "task.usage", cumulative: true, usage, ...(cost && { cost }) });
+    const shares = { ...(by_model && { by_model }), ...(cost && { cost }) };
+    yield this.#event({ type: "task.usage", cumulative: true, usage, ...shares });
   }
 
   /** Shows the reply of an agent that has shown no message. */

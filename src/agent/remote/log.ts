@@ -26,6 +26,7 @@ import {
   type TaskEvent,
   TaskTree,
   TaskWriter,
+  toolOf,
   type Usage,
 } from "../../protocol/index.ts";
 import { readPages } from "../../store/index.ts";
@@ -270,7 +271,8 @@ export class RemoteLog {
     const isTaken = !earlier.every(isOwn) || (session !== undefined && earlier.length === 0);
     if (isTaken || !segmentPattern.test(sessionId) || source?.agentId !== event.agent.id)
       throw forged(`session ${sessionId.slice(0, 128)} is not one of its sessions`);
-    await this.#open(childRecord(parent, event, sessionId, task), parent, true);
+    const tool = toolOf(this.#tree.task(parentId)?.output, event.call_id);
+    await this.#open(childRecord(parent, event, sessionId, task, tool), parent, true);
     this.#announced.delete(taskId);
   }
 
@@ -337,6 +339,7 @@ export class RemoteLog {
         return undefined;
       case "task.usage":
         this.#countUsage(run, event.usage, event.cost);
+        run.state.byModel = event.by_model ?? run.state.byModel;
         break;
       case "task.child.started":
         await this.#announce(run, event);

@@ -75,7 +75,10 @@ const lifecycleNames = [
 /** The fields of a task that lifecycle events carry: name on the wire, name in the tree. */
 const lifecycleFields = inBothCases(...lifecycleNames);
 /** The fields of a task that snapshots carry. */
-export const snapshotFields = inBothCases(...lifecycleNames, "cancelling", "suspension", "cost");
+export const snapshotFields = inBothCases(
+  ...lifecycleNames,
+  ...(["cancelling", "suspension", "cost", "by_model"] as const),
+);
 /** The fields that a snapshot does not remove: the parent's events may have set them. */
 const keptFields = [
   "id",
@@ -140,6 +143,7 @@ export function foldTask(draft: Draft, event: TaskLevelEvent): boolean {
     case "task.usage":
       task.usage = event.usage;
       if (event.cost !== undefined) task.cost = event.cost;
+      if (event.by_model !== undefined) task.byModel = event.by_model;
       break;
     case "task.custom":
       task.state = (task.state ?? stateOf({})).set(event.name, event.value, draft.owned);

@@ -236,7 +236,7 @@ export const logEvents = {
     cumulative: isTrue,
     /** The tokens of this task so far, without its children. */
     usage,
-    /** The share of each model. */
+    /** The shares of the models in `usage` so far, without overlap: one for each model, or several that differ in `day`, `retried` or the currency of `cost`. */
     by_model: optional([modelUsage]),
     /** The cost of this task so far, without its children. */
     cost: optional(cost),

@@ -8,6 +8,7 @@ import {
   isNumber,
   isOffset,
   isText,
+  isTrue,
   optional,
   partial,
   Variants,
@@ -56,8 +57,16 @@ export const usage = {
   total_tokens: isIndex,
   /** The part of the input that came from a cache. */
   cached_input_tokens: optional(isIndex),
+  /** The part of the input that was written to a cache. */
+  cache_write_tokens: optional(isIndex),
   /** The part of the output that was reasoning. */
   reasoning_tokens: optional(isIndex),
+} as const;
+export const cost = {
+  /** A decimal number. */
+  amount: isText,
+  /** The currency, such as `USD`. */
+  currency: isText,
 } as const;
 export const modelUsage = {
   /** The provider. */
@@ -68,12 +77,22 @@ export const modelUsage = {
   input_tokens: isIndex,
   /** Tokens that the model wrote. */
   output_tokens: isIndex,
-} as const;
-export const cost = {
-  /** A decimal number. */
-  amount: isText,
-  /** The currency, such as `USD`. */
-  currency: isText,
+  /** The sum that the provider reports; absent: input and output. */
+  total_tokens: optional(isIndex),
+  /** The part of the input that came from a cache. */
+  cached_input_tokens: optional(isIndex),
+  /** The part of the input that was written to a cache. */
+  cache_write_tokens: optional(isIndex),
+  /** The part of the output that was reasoning. */
+  reasoning_tokens: optional(isIndex),
+  /** The day of the calls in UTC, such as `2026-11-19`. */
+  day: optional(isText),
+  /** True: of calls whose reply was not kept. */
+  retried: optional(isTrue),
+  /** The number of calls whose tokens the provider did not report. */
+  unmetered: optional(isIndex),
+  /** The cost of the share; absent: unknown. */
+  cost: optional(cost),
 } as const;
 
 export const blockAddress = {

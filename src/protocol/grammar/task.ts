@@ -9,7 +9,7 @@ import {
   isTrue,
   optional,
 } from "../shape.ts";
-import { cost, errorShape, item, usage } from "./item.ts";
+import { cost, errorShape, item, modelUsage, usage } from "./item.ts";
 
 export const suspension = {
   /** The reason why the task waits. */
@@ -118,6 +118,8 @@ export const snapshotTask = {
   suspension: optional(suspension),
   /** The cost of this task so far, without its children. */
   cost: optional(cost),
+  /** The shares of the models in `usage`. */
+  by_model: optional([modelUsage]),
   /** All hints of the task, in order. */
   hints: optional([hint]),
   /** The last value of each `task.custom`, by name. */
