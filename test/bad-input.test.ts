@@ -147,6 +147,7 @@ const appOptions = (): All<server.AppOptions> => ({
   publicUrl: "https://agents.example",
   limits: { bodyBytes: 1_000 },
   prompts: true,
+  prices: { "demo:analyst": { input: 1, output: 2 } },
   demo: undefined,
   log: false,
   heartbeatMs: 100,
@@ -478,7 +479,7 @@ const exports: Readonly<Record<string, Export>> = {
   "client.connect": {
     entry: withOptions(client.connect, () => "http://localhost:1", connectOptions),
     made: connected,
-    methods: methods(connected, { agent: ["lead"], task: ["task_1"] }),
+    methods: methods(connected, { agent: ["lead"], task: ["task_1"], usage: [{ by: ["agent"] }] }),
   },
   "client.createTaskStore": {
     entry: withOptions(
@@ -647,6 +648,8 @@ function protocolExports(): Readonly<Record<string, Export>> {
   });
   return {
     "protocol.addUsage": { entry: { ...one(protocol.addUsage, usage, usage), options: [0] } },
+    "protocol.billOfTree": { entry: ofTree(protocol.billOfTree, { by: ["agent"] }) },
+    "protocol.priceBy": { entry: one(protocol.priceBy, { m: { input: 1, output: 2 } }) },
     "protocol.checkStream": {
       entry: withOptions(
         protocol.checkStream,

@@ -17,6 +17,7 @@ import * as is from "../base/options.ts";
 import { type Fields, invalid, readOptions } from "../base/options.ts";
 import { type Agent, agentField, type Store } from "../contract/index.ts";
 import { HarnessAgent, skillsOf } from "../harness/index.ts";
+import type { Prices } from "../protocol/index.ts";
 import {
   AccessTokens,
   type Addresses,
@@ -41,6 +42,7 @@ import {
   openApi,
   PageSessions,
   pageRoutes,
+  pricesField,
   promptRoutes,
   type RequestLog,
   type Route,
@@ -54,6 +56,7 @@ import {
   tokenField,
   UnsentBytes,
   UserLimits,
+  usageRoutes,
 } from "../server/index.ts";
 import { openStore, storeField } from "../store/index.ts";
 
@@ -99,6 +102,8 @@ export interface AppOptions {
   readonly limits?: ServerLimits;
   /** True: keeps the system prompt and the tools of each model call, for `GET /v1/tasks/{id}/prompts`. */
   readonly prompts?: boolean;
+  /** What tokens cost, by model, for calls of agents without `price`; other models have the prices of `listPrices`. */
+  readonly prices?: Prices;
   /** For a demonstration on this machine: adds `POST /v1/demo/kill`, which calls `kill`. Not together with `auth`. */
   readonly demo?: { readonly kill: () => void };
   /** Called once per request; defaults to a line of JSON on stdout. False: no log. */
@@ -135,6 +140,7 @@ export const appFields: Fields<AppOptions> = {
   cookieMs: is.duration,
   limits: is.options(limitFields),
   prompts: is.flag,
+  prices: pricesField,
   demo: is.options({ kill: is.required(is.callback) }),
   log: is.orFalse(is.callback),
   heartbeatMs: is.duration,
@@ -241,6 +247,7 @@ export const routes: readonly Route[] = [
   ...sessionRoutes,
   ...approvalRoutes,
   ...nodeRoutes,
+  ...usageRoutes,
 ];
 
 /** All routes of a server: one array, with those of its adapters. */
@@ -315,6 +322,7 @@ export function openApp(options: AppOptions): OpenApp {
     limits: new UserLimits(limits, clock, store, () => flushes.isOverloaded),
     metrics: new Metrics(flushes),
     pages,
+    prices: options.prices ?? {},
     background: (work) => void work.catch(() => {}), // the log of the task has the error
   };
   const door = new Door({

@@ -14,6 +14,7 @@ export type CommandName =
   | "token"
   | "init"
   | "tasks"
+  | "cost"
   | "watch"
   | "replay"
   | "export"
@@ -47,6 +48,9 @@ export interface Flags {
   readonly speed?: string;
   readonly limit?: string;
   readonly waiting?: boolean;
+  readonly by?: string;
+  readonly from?: string;
+  readonly to?: string;
   readonly yes?: boolean;
   readonly json?: boolean;
   readonly quiet?: boolean;
@@ -107,6 +111,12 @@ const flagHelp: Readonly<Record<keyof Flags, FlagHelp>> = {
   },
   limit: { value: "count", text: "number of tasks to list; defaults to 20" },
   waiting: { text: "list the approvals that wait for a person" },
+  by: {
+    value: "keys",
+    text: "what tells rows apart: agent, path, model, tool, user, session, day; defaults to agent,model",
+  },
+  from: { value: "day", text: "the first day, such as 2026-11-01, in UTC" },
+  to: { value: "day", text: "the last day" },
   yes: {
     text: "approve all requests. Without it, requests are denied when there is no terminal to ask in",
   },
@@ -229,6 +239,17 @@ Sessions are stored in .rivulet/. Continue one with --session or /resume.`,
   rivulet tasks --json | jq -r .taskId
   rivulet tasks retry task_01J…
   rivulet tasks move a1b2c3d4 any`,
+  },
+  cost: {
+    operands: "[task or session]",
+    summary: "add up tokens and cost of a task, a session or the whole store",
+    flags: ["config", "by", "from", "to", "user", "json"],
+    most: 1,
+    details: `A task counts with all its subagents. A price that nothing tells is unknown, not 0.
+
+  rivulet cost                       all sessions, by agent and model
+  rivulet cost a1b2c3d4 --by path    one session
+  rivulet cost --by day --from 2026-11-01 --json`,
   },
   watch: {
     operands: "[task or session]",

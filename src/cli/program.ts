@@ -2,6 +2,7 @@ import { RivuletError } from "../base/error.ts";
 import { serveEditor } from "./acp.ts";
 import { type Arguments, type CommandName, readArguments } from "./arguments.ts";
 import { type Console, openConsole } from "./console.ts";
+import { showCost } from "./cost.ts";
 import { initProject } from "./init.ts";
 import { serveMcp } from "./mcp.ts";
 import { migrateStore } from "./migrate.ts";
@@ -28,6 +29,7 @@ const commands: Readonly<Record<CommandName, Command>> = {
   token: manageTokens,
   init: initProject,
   tasks: tasksCommand,
+  cost: showCost,
   watch: watchRun,
   replay: replayRun,
   export: exportStore,

@@ -1,7 +1,7 @@
 import { existsSync } from "node:fs";
 import { RivuletError } from "../base/error.ts";
 import { type Store, type TaskRecord, textOf } from "../contract/index.ts";
-import { isTerminal, type TaskEvent, TaskTree } from "../protocol/index.ts";
+import { isTerminal, type Prices, type TaskEvent, TaskTree } from "../protocol/index.ts";
 import { openStore, readFrames } from "../store/index.ts";
 import { type Arguments, type Flags, numberFlag } from "./arguments.ts";
 import { findConfig, loadProject } from "./config.ts";
@@ -15,9 +15,20 @@ const scanned = 1_000;
 
 /** Opens the store of this folder without creating one. */
 export async function openExisting(flags: Flags, console: Console): Promise<Store> {
-  if (findConfig(flags.config) !== undefined) return (await loadProject(flags, console.env)).store;
+  return (await openPriced(flags, console)).store;
+}
+
+/** Opens the store of this folder without creating one, with the prices of the config. */
+export async function openPriced(
+  flags: Flags,
+  console: Console,
+): Promise<{ readonly store: Store; readonly prices?: Prices | undefined }> {
+  if (findConfig(flags.config) !== undefined) {
+    const { store, options } = await loadProject(flags, console.env);
+    return { store, prices: options.prices };
+  }
   const path = defaultStore.slice("sqlite:".length);
-  if (existsSync(path)) return openStore(defaultStore);
+  if (existsSync(path)) return { store: openStore(defaultStore) };
   throw new RivuletError("store_not_found", `There is no store at ${path}.`, {
     hint: 'Run something first, such as rivulet run "Hello", or change to the folder of the project.',
   });

@@ -2,7 +2,13 @@ import { captureCaller, RivuletError } from "../base/error.ts";
 import * as is from "../base/options.ts";
 import { readArgument, readOptions } from "../base/options.ts";
 import type { Approval, ListedSession, Message, SearchMatch } from "../contract/index.ts";
-import type { TaskStatus } from "../protocol/index.ts";
+import {
+  addBills,
+  type Bill,
+  type BillOptions,
+  billKeys,
+  type TaskStatus,
+} from "../protocol/index.ts";
 import { type ApprovalBody, approvalFrom, find, RemoteAgent } from "./remote-agent.ts";
 import { RemoteRun } from "./remote-run.ts";
 import { type ConnectOptions, queryOf, Server } from "./request.ts";
@@ -57,6 +63,13 @@ export interface RemoteServer {
     limit?: number;
     before?: string;
   }): Promise<{ readonly approvals: readonly ListedApproval[]; readonly next?: string }>;
+  /** Adds up tokens and cost of the user's sessions; for an operator those of all users, or of `user`. */
+  usage(query?: UsageQuery): Promise<Bill>;
+}
+
+/** Which usage to add up, and how its rows are told apart. */
+interface UsageQuery extends Pick<BillOptions, "by" | "from" | "to"> {
+  readonly user?: string;
 }
 
 /** An approval with the session that waits for it. */
@@ -90,7 +103,27 @@ export function connect(url: string, options: ConnectOptions = {}): RemoteServer
         ...(next !== undefined && { next }),
       };
     },
+    usage: (query = {}) => usageOn(server, query),
   };
+}
+
+const usageFields: is.Fields<UsageQuery> = {
+  by: is.listOf(is.oneOf(...billKeys)),
+  from: is.name,
+  to: is.name,
+  user: is.name,
+};
+
+async function usageOn(server: Server, query: UsageQuery): Promise<Bill> {
+  const { by, ...given } = readOptions("usage()", query, usageFields);
+  const bills: Bill[] = [];
+  for (let before: string | undefined; ; ) {
+    const path = `/v1/usage${queryOf({ ...given, by: by?.join(","), before })}`;
+    const { next, ...bill } = await server.json<Bill & { next?: string }>("GET", path);
+    bills.push(bill);
+    if (next === undefined) return addBills(bills);
+    before = next;
+  }
 }
 
 /** A session as the server shows it. */

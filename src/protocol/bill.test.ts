@@ -106,7 +106,9 @@ describe("billOf", () => {
 
   it("is empty for an empty tree, and names a wrong key", () => {
     expect(billOfTree(emptyTree()).rows).toEqual([]);
-    expect(() => billOf([], { by: ["agents" as "agent"] })).toThrow("`by` must be");
+    expect(() => billOf([], { by: ["agents" as "agent"] })).toThrow(
+      "`options` must be an object whose `by`",
+    );
   });
 });
 

@@ -61,8 +61,7 @@ const emptyRow: BillRow = {
 
 /** The bill of tasks. Its sums are those of their last `task.usage` events. */
 export function billOf(tasks: Iterable<BilledTask>, options: BillOptions = {}): Bill {
-  const { by = ["agent", "model"], from = "", to = "~", price } = options;
-  readInput("by", `an array of ${billKeys.join(", ")}`, by, () => by.every(isBillKey));
+  const { by = defaultKeys, from = "", to = "~", price } = readBillOptions(options);
   const rows = new Map<string, BillRow>();
   for (const { usage, cost, byModel, createdAt = 0, ...whose } of tasks) {
     for (const share of sharesOf({ usage: usage ?? noUsage, cost, byModel: byModel ?? [] })) {
@@ -75,6 +74,16 @@ export function billOf(tasks: Iterable<BilledTask>, options: BillOptions = {}): 
     }
   }
   return billWith(rows);
+}
+
+const defaultKeys = ["agent", "model"] as const;
+
+function readBillOptions(options: BillOptions): BillOptions {
+  const keys = `an object whose \`by\` is an array of ${billKeys.join(", ")}`;
+  return readInput("options", keys, options, () => {
+    const { by = defaultKeys, price } = options;
+    return by.every(isBillKey) && ["undefined", "function"].includes(typeof price) && options;
+  });
 }
 
 /** The bill of a tree, which can be complete or still grow. */

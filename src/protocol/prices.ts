@@ -1,3 +1,4 @@
+import { readInput } from "../base/argument.ts";
 import { addAmounts } from "./cost.ts";
 import type { Cost, Usage } from "./task.ts";
 
@@ -58,6 +59,7 @@ function compile(rows: Readonly<Record<string, Row>>): Prices {
 
 /** The price of calls: by the given prices, else by `listPrices`; undefined for a model that neither has. */
 export function priceBy(prices: Prices = {}): (usage: Usage, model: string) => Cost | undefined {
+  readInput("prices", "an object", prices, () => Object.keys(prices));
   return (usage, model) => {
     const names = namesOf(model);
     const [, , id = ""] = names;

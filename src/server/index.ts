@@ -36,3 +36,4 @@ export type { OpenStream } from "./stream.ts";
 export { Streams } from "./streams.ts";
 export { taskRoutes } from "./tasks.ts";
 export { Trees } from "./trees.ts";
+export { pricesField, usageRoutes } from "./usage.ts";

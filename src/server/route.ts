@@ -4,6 +4,7 @@ import type { IdSource } from "../base/id.ts";
 import { type Field, type Fields, readOptions, type Shape } from "../base/options.ts";
 import { isObject } from "../base/plain.ts";
 import type { Agent, Store } from "../contract/index.ts";
+import type { Prices } from "../protocol/index.ts";
 import type { Caller, Scope } from "./auth.ts";
 import { badRequest } from "./errors.ts";
 import type { UserLimits } from "./limits.ts";
@@ -27,6 +28,7 @@ export interface Services {
   readonly limits: UserLimits;
   readonly metrics: Metrics;
   readonly pages: PageSessions;
+  readonly prices: Prices;
   /** Runs work that a response does not wait for. */
   readonly background: (work: Promise<unknown>) => void;
 }

@@ -113,6 +113,11 @@ const rows: Readonly<Record<string, Row>> = {
     { query: "all=true" },
   ],
   "GET /v1/nodes": asIs,
+  "GET /v1/usage": ({ session }) => [
+    { query: "by=agent,path,session,user" },
+    { query: "user=ann" },
+    { query: `before=${encodeURIComponent(session)}` },
+  ],
   "POST /v1/sessions/:id/move": () => [{ body: { place: "" } }, { body: { version: "2" } }],
   "POST /tasks": ({ task }) => [{ body: { task_id: task, agent_id: "lead", input: "Go." } }],
   "GET /tasks/:id": asIs,
