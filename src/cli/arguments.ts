@@ -245,7 +245,7 @@ Sessions are stored in .rivulet/. Continue one with --session or /resume.`,
     summary: "add up tokens and cost of a task, a session or the whole store",
     flags: ["config", "by", "from", "to", "user", "json"],
     most: 1,
-    details: `A task counts with all its subagents. A price that nothing tells is unknown, not 0.
+    details: `A task counts with all its subagents, and without --user all users count. A price that nothing tells is unknown, not 0.
 
   rivulet cost                       all sessions, by agent and model
   rivulet cost a1b2c3d4 --by path    one session

@@ -1,4 +1,4 @@
-export { type BillPage, billedRecord, billSessions } from "./bill.ts";
+export { billedRecord, billSessions } from "./bill.ts";
 export type { CompactionOptions } from "./context/compaction.ts";
 export { deleteSession } from "./delete-session.ts";
 export type { Filesystem, FilesystemOptions } from "./filesystem/filesystem.ts";

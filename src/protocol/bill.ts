@@ -99,7 +99,7 @@ export function addBills(bills: readonly Bill[]): Bill {
 }
 
 /** The tasks of a tree, parents before their children. */
-export function billedTasks(tree: Tree): readonly BilledTask[] {
+function billedTasks(tree: Tree): readonly BilledTask[] {
   return readTree(tree, () => {
     const { rootId = "" } = tree;
     const session = taskOf(tree, rootId)?.sessionId;

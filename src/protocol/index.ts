@@ -5,7 +5,6 @@ export {
   type BillKey,
   type BillOptions,
   type BillRow,
-  billedTasks,
   billKeys,
   billOf,
   billOfTree,
@@ -15,7 +14,7 @@ export { isSameInput } from "./check/calls.ts";
 export { checkStream, StreamCheck } from "./check/check.ts";
 export type { CheckOptions } from "./check/checked.ts";
 export type { CheckRule, Problem } from "./check/problem.ts";
-export { addAmounts, addShare, amountOf, dayOf, sumOf, usageOfShare } from "./cost.ts";
+export { addAmounts, addShare, amountOf, dayOf, sumOf } from "./cost.ts";
 export type * from "./event.ts";
 export type { Mutable } from "./fold/draft.ts";
 export type { FoldOptions } from "./fold/fold.ts";
@@ -40,7 +39,7 @@ export {
   materialize,
   type TaskDocument,
 } from "./materialize.ts";
-export { listPrices, listPricesDay, type Prices, priceBy, type TokenPrices } from "./prices.ts";
+export { listPricesDay, type Prices, priceBy, type TokenPrices } from "./prices.ts";
 export { emptyTree, reduce, TaskTree } from "./reduce.ts";
 export { type Citation, type ReferenceLookup, ReferenceParser } from "./reference-parser.ts";
 export {

@@ -20,7 +20,7 @@ export interface TokenPrices {
  */
 export type Prices = Readonly<Record<string, TokenPrices>>;
 
-/** The day on which `listPrices` was compiled. */
+/** The day on which the list of public prices was compiled. */
 export const listPricesDay = "2026-11-19";
 
 /**
@@ -28,7 +28,7 @@ export const listPricesDay = "2026-11-19";
  * github.com/github/docs, data/tables/copilot/models-and-pricing.yml at 024f6b0, which passes on the prices of the
  * providers. Cache writes are those that live for five minutes.
  */
-export const listPrices: Prices = /* @__PURE__ */ compile({
+const listPrices: Prices = /* @__PURE__ */ compile({
   "openai:gpt-5-mini": [0.25, 0.025, 2],
   "openai:gpt-5.3-codex": [1.75, 0.175, 14],
   "openai:gpt-5.4-mini": [0.75, 0.075, 4.5],
@@ -57,7 +57,7 @@ function compile(rows: Readonly<Record<string, Row>>): Prices {
   );
 }
 
-/** The price of calls: by the given prices, else by `listPrices`; undefined for a model that neither has. */
+/** The price of calls: by the given prices, else by the list of public prices; undefined for a model that neither has. */
 export function priceBy(prices: Prices = {}): (usage: Usage, model: string) => Cost | undefined {
   readInput("prices", "an object", prices, () => Object.keys(prices));
   return (usage, model) => {

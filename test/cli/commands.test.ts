@@ -152,6 +152,23 @@ it("lists what waits for a person, with who asks for what", async () => {
   expect(wrong).toMatchObject({ code: 2, errors: expect.stringContaining("takes no more") });
 });
 
+it("adds up what a task, a session and the store have used", async () => {
+  const cwd = folder();
+  await team(cwd, "run", "--session", "s", "hello");
+  const { taskId } = JSON.parse((await team(cwd, "tasks", "--json")).output);
+  const all = await team(cwd, "cost");
+  expect(all.output).toMatch(/^agent +model +input .* cost\nlead +.*\nall +/);
+  expect(all.output).toMatch(/The price of ([\d,]+) of \1 tokens is unknown\. Set `prices`/);
+  for (const id of [taskId, "s"]) expect(await team(cwd, "cost", id)).toEqual(all);
+  const { rows, total } = JSON.parse((await team(cwd, "cost", "--by", "session", "--json")).output);
+  expect(rows).toEqual([{ session: "s", ...total }]);
+  expect((await team(cwd, "cost", "--to", "2001-01-01")).output).toBe(
+    "No tokens have been used.\n",
+  );
+  for (const wrong of [["--by", "colour"], ["--from", "today"], ["nothing"]])
+    expect((await team(cwd, "cost", ...wrong)).code).toBe(2);
+});
+
 it("lists, watches and replays the runs of the store", async () => {
   const cwd = folder();
   await team(cwd, "run", "--session", "s", "hello");

@@ -9,7 +9,13 @@ import {
   type TaskRecord,
   userMessage,
 } from "../../contract/index.ts";
-import { type ChildStarted, isTerminal, type TaskObject } from "../../protocol/index.ts";
+import {
+  type ChildStarted,
+  isTerminal,
+  type TaskObject,
+  type TaskTree,
+  toolOf,
+} from "../../protocol/index.ts";
 import { refOf } from "../loop/ending.ts";
 import { isControl, isFor } from "../loop/inbox.ts";
 import type { AgentSettings } from "../loop/settings.ts";
@@ -260,13 +266,14 @@ export function rootRecord(
 /** The record of a descendant of the child. */
 export function childRecord(
   { state: { record: parent } }: TaskRun,
-  { child_task_id: taskId, agent, item_id: parentItemId, mode }: ChildStarted,
+  { child_task_id: taskId, call_id, agent, item_id: parentItemId, mode }: ChildStarted,
   sessionId: string,
   { created_at: createdAt = 0, mode: created = mode }: Partial<TaskObject> = {},
-  tool?: string,
+  tree?: TaskTree,
 ): TaskRecord {
   const { rootTaskId, userId, depth, path, sessionId: parentSessionId, remote } = parent;
   const { id: agentId, name: agentName = agentId, key: agentKey } = agent;
+  const tool = toolOf(tree?.task(parent.taskId)?.output, call_id);
   return {
     taskId,
     rootTaskId,

@@ -26,7 +26,6 @@ import {
   type TaskEvent,
   TaskTree,
   TaskWriter,
-  toolOf,
   type Usage,
 } from "../../protocol/index.ts";
 import { readPages } from "../../store/index.ts";
@@ -271,8 +270,7 @@ export class RemoteLog {
     const isTaken = !earlier.every(isOwn) || (session !== undefined && earlier.length === 0);
     if (isTaken || !segmentPattern.test(sessionId) || source?.agentId !== event.agent.id)
       throw forged(`session ${sessionId.slice(0, 128)} is not one of its sessions`);
-    const tool = toolOf(this.#tree.task(parentId)?.output, event.call_id);
-    await this.#open(childRecord(parent, event, sessionId, task, tool), parent, true);
+    await this.#open(childRecord(parent, event, sessionId, task, this.#tree), parent, true);
     this.#announced.delete(taskId);
   }
 
@@ -399,8 +397,7 @@ export class RemoteLog {
     const grown = usage.total_tokens - run.state.usage.total_tokens;
     const spent = amountOf(cost) - amountOf(run.state.cost);
     if (grown > 0) run.budget.add({ ...usage, total_tokens: grown }, Math.max(0, spent));
-    run.state.usage = usage;
-    run.state.cost = cost;
+    Object.assign(run.state, { usage, cost });
   }
 
   /** An approval has an id of its own in the whole conversation: an answer must not reach another task. */
