@@ -6,7 +6,7 @@ import type { Browser, Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { requires } from "../support/requires.ts";
 import { launch, openScene, type Scene } from "./support/playground-scene.ts";
-import { askingTeam, nestedTeam, twoModels } from "./support/playground-team.ts";
+import { askingTeam, nestedTeam, pricedTeam, twoModels } from "./support/playground-team.ts";
 
 /** Screenshots are kept here for people; git ignores the folder. */
 const folder = "test/browser/screenshots";
@@ -101,6 +101,56 @@ describe.skipIf(!requires("chromium"))("the page looks right", () => {
     gates.open("ann", "carl", "dora");
     await scene.said("The answer of the lead.").waitFor();
     await check(scene, name("end"));
+  });
+
+  it.each(widths)("at $width px: what a run uses, while it works and at its end", async (look) => {
+    await using scene = await openScene({ browser, team: pricedTeam, ...look });
+    const { page, gates } = scene;
+    const flame = (name: string) => page.locator(".flame").getByRole("button", { name });
+    const labels = () =>
+      page
+        .locator(".flame button")
+        .evaluateAll((all) => all.map((button) => button.getAttribute("aria-label")));
+    await scene.ask("What does it cost?");
+    if (look.width < 1100) await page.getByRole("button", { name: /of \d+ running/ }).click();
+    await page.getByRole("tab", { name: "Inspector" }).click();
+    await page.getByRole("button", { name: "Usage", exact: true }).click();
+    await flame("ann: 200 tokens, 45 % of the run").waitFor();
+    await flame("bob: 40 tokens, 9 % of the run").waitFor();
+    await check(scene, `cost-live-${look.width}`);
+    gates.open("bob");
+    await flame("lead: 850 tokens, 100 % of the run").waitFor();
+    expect(await labels()).toEqual([
+      "lead: 850 tokens, 100 % of the run",
+      "ann: 200 tokens, 24 % of the run",
+      "bob: 210 tokens, 25 % of the run",
+      "carl: 80 tokens, 9 % of the run",
+    ]);
+    const rows = await page.locator(".usage tr").allInnerTexts();
+    expect(
+      rows
+        .find((row) => row.startsWith("ann"))
+        ?.split(/\s+/)
+        .slice(2),
+    ).toEqual("140 70 60 0 50 0.20 EUR".split(" "));
+    expect(rows.at(-1)?.split(/\s+/)).toEqual("All 650 325 200 0 50 0.20 EUR + unknown".split(" "));
+    await flame("lead").focus();
+    for (const [key, name] of [
+      ["ArrowDown", "ann"],
+      ["ArrowRight", "bob"],
+      ["ArrowDown", "carl"],
+      ["ArrowUp", "bob"],
+      ["ArrowLeft", "ann"],
+    ] as const) {
+      await page.keyboard.press(key);
+      await page.locator(`.flame button[aria-label^="${name}"]:focus`).waitFor();
+    }
+    await page.getByRole("button", { name: "EUR" }).click();
+    await flame("lead: 0.20 EUR, 100 % of the run").waitFor();
+    expect(await labels()).toHaveLength(2);
+    await check(scene, `cost-end-${look.width}`);
+    await page.getByRole("button", { name: "Time", exact: true }).click();
+    await page.locator('.flame button[aria-label^="lead"]').waitFor();
   });
 
   it.each(widths)("at $width px: an approval and its edit form", async (look) => {

@@ -10,7 +10,7 @@ import { copyText } from "../stream/playback.ts";
 import { useLogView } from "../thread/context.ts";
 import { modelText } from "../thread/tool-call.tsx";
 import { EventList } from "./event-list.tsx";
-import { UsageTable } from "./usage.tsx";
+import { UsageView } from "./usage.tsx";
 
 /** The exact prompt of a model call, the usage, and the raw events. */
 export function Inspector({ log }: { readonly log: RunLog }) {
@@ -36,7 +36,7 @@ export function Inspector({ log }: { readonly log: RunLog }) {
         ))}
       </div>
       {view === "usage" ? (
-        <UsageTable log={log} />
+        <UsageView log={log} />
       ) : log.run ? (
         <Prompts log={log} taskId={taskId} key={taskId} />
       ) : (

@@ -1,6 +1,6 @@
 import { subtreeUsage, taskOf } from "rivulet/protocol";
 import { endOfRun } from "../state/agents.ts";
-import { costOf, costText, tokens } from "../state/format.ts";
+import { costOf, tokens } from "../state/format.ts";
 import type { RunLog } from "../state/run-log.ts";
 import { useLogView } from "../thread/context.ts";
 import { Elapsed } from "../thread/elapsed.tsx";
@@ -33,9 +33,9 @@ export function Summary({ log }: { readonly log: RunLog }) {
         <b>{tokens(total)}</b>
         <span>tokens</span>
       </div>
-      {cost > 0 && (
+      {cost !== "" && (
         <div>
-          <b>{costText(cost)}</b>
+          <b>{cost}</b>
           <span>cost</span>
         </div>
       )}

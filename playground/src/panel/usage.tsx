@@ -1,23 +1,19 @@
-import { addUsage, type Usage } from "rivulet/protocol";
-import { labelOf } from "../state/agents.ts";
-import { costOf, costText, number } from "../state/format.ts";
+import { type BillRow, billOfTree } from "rivulet/protocol";
+import { money, number } from "../state/format.ts";
 import type { RunLog } from "../state/run-log.ts";
-import { selectTask, useUi } from "../state/ui.ts";
 import { useLogView } from "../thread/context.ts";
+import { FlameGraph } from "./flame.tsx";
 
-const none: Usage = { input_tokens: 0, output_tokens: 0, total_tokens: 0 };
+const names = ["Agent", "Input", "Cached", "Output", "Reasoning", "Retried", "Cost"];
 
-/** The tokens of each agent and of all, and the cost where it is known. */
-export function UsageTable({ log }: { readonly log: RunLog }) {
-  const tasks = useLogView(log, ({ tree }) => tree.tasks);
-  const selected = useUi(({ selected }) => selected);
-  const { tree } = log.getSnapshot();
-  const all = Object.values(tasks);
-  const total = all.reduce((sum, { usage = none }) => addUsage(sum, usage), none);
-  const hasCost = costOf(all) > 0;
-  const names = ["Agent", "Input", "Cached", "Output", "Reasoning", ...(hasCost ? ["Cost"] : [])];
+/** What a run has used: where it went, and its bill by agent and model. */
+export function UsageView({ log }: { readonly log: RunLog }) {
+  const tree = useLogView(log, ({ tree }) => tree);
+  const { rows, total } = billOfTree(tree);
   return (
-    <div className="prompt">
+    // biome-ignore lint/a11y/noNoninteractiveTabindex: a table that is wider than its place scrolls by keys
+    <section className="prompt" tabIndex={0} aria-label="Usage">
+      <FlameGraph log={log} />
       <table className="usage">
         <thead>
           <tr>
@@ -29,41 +25,45 @@ export function UsageTable({ log }: { readonly log: RunLog }) {
           </tr>
         </thead>
         <tbody>
-          {all.map((task) => (
-            <tr key={task.id} className={task.id === selected ? "sel" : ""}>
+          {rows.map((row) => (
+            <tr key={`${row.agent} ${row.model}`}>
               <th scope="row">
-                <button type="button" className="link" onClick={() => selectTask(task.id)}>
-                  {labelOf(tree, task.id)}
-                </button>
+                {row.agent ?? "agent"} <small>{row.model ?? "unknown model"}</small>
               </th>
-              <Numbers usage={task.usage ?? none} cost={hasCost ? costOf([task]) : undefined} />
+              <Numbers row={row} />
             </tr>
           ))}
         </tbody>
         <tfoot>
           <tr>
             <th scope="row">All</th>
-            <Numbers usage={total} cost={hasCost ? costOf(all) : undefined} />
+            <Numbers row={total} />
           </tr>
         </tfoot>
       </table>
-    </div>
+      {total.unmetered_calls > 0 && (
+        <p className="none">The provider reported no tokens for {total.unmetered_calls} calls.</p>
+      )}
+    </section>
   );
 }
 
-interface NumbersProps {
-  readonly usage: Usage;
-  readonly cost: number | undefined;
-}
-
-function Numbers({ usage, cost }: NumbersProps) {
-  const { input_tokens, cached_input_tokens = 0, output_tokens, reasoning_tokens = 0 } = usage;
-  return [input_tokens, cached_input_tokens, output_tokens, reasoning_tokens]
+function Numbers({ row }: { readonly row: BillRow }) {
+  const { input_tokens, cached_input_tokens = 0, output_tokens, reasoning_tokens = 0 } = row.usage;
+  const counts = [input_tokens, cached_input_tokens, output_tokens, reasoning_tokens];
+  return [...counts, row.retried.total_tokens]
     .map(number)
-    .concat(cost === undefined ? [] : costText(cost))
+    .concat(costIn(row))
     .map((text, index) => (
       <td key={index.toString()} className="num">
         {text}
       </td>
     ));
+}
+
+/** The cost of a row: an unknown price is not 0. */
+function costIn({ costs, unpriced_tokens, unmetered_calls }: BillRow): string {
+  const sums = costs.map(({ amount, currency }) => money(Number(amount), currency));
+  const isKnown = unpriced_tokens + unmetered_calls === 0 && sums.length > 0;
+  return [...sums, ...(isKnown ? [] : ["unknown"])].join(" + ");
 }

@@ -22,14 +22,17 @@ export function tokensUsed({ usage }: Task): string {
   return usage && usage.total_tokens > 0 ? tokens(usage.total_tokens) : "";
 }
 
-/** What tasks cost together; 0 if no price is known. */
-export function costOf(tasks: readonly Task[]): number {
-  return tasks.reduce((sum, { cost }) => sum + Number(cost?.amount ?? 0), 0);
+/** What tasks cost together, one sum for each currency; "" if no price is known. */
+export function costOf(tasks: readonly Task[]): string {
+  const sums = new Map<string, number>();
+  for (const { cost } of tasks)
+    if (cost) sums.set(cost.currency, (sums.get(cost.currency) ?? 0) + Number(cost.amount));
+  return Array.from(sums, ([currency, amount]) => money(amount, currency)).join(" + ");
 }
 
-/** A cost: `$0.0021`, `$1.20`. */
-export function costText(cost: number): string {
-  return `$${cost < 0.01 ? cost.toFixed(4) : cost.toFixed(2)}`;
+/** An amount of money: `0.0021 USD`, `1.20 EUR`. */
+export function money(amount: number, currency: string): string {
+  return `${amount < 0.01 ? amount.toFixed(4) : amount.toFixed(2)} ${currency}`;
 }
 
 const numberFormat = new Intl.NumberFormat("en");

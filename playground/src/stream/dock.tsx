@@ -2,7 +2,7 @@ import { useEffect } from "react";
 import { type Task, taskOf } from "rivulet/protocol";
 import { Icon, Status } from "../icons.tsx";
 import { labelOf, pathOf, shapeOf } from "../state/agents.ts";
-import { costOf, costText, duration, number, tokensUsed } from "../state/format.ts";
+import { costOf, duration, number, tokensUsed } from "../state/format.ts";
 import type { RunLog } from "../state/run-log.ts";
 import { fork } from "../state/sessions.ts";
 import { inTreeOrder, type Lane } from "../state/spans.ts";
@@ -189,7 +189,7 @@ function GanttRow({ log, lane, to, place, moment }: GanttRowProps) {
 
 function totalsOf(task: Task): string {
   const cost = costOf([task]);
-  const price = cost > 0 ? ` ${costText(cost)}` : "";
+  const price = cost === "" ? "" : ` ${cost}`;
   return `${tokensUsed(task)}${price}`;
 }
 

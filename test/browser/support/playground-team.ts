@@ -228,3 +228,48 @@ export function twoModels(store: Store): readonly Agent[] {
     new ReActAgent({ name: "helper", description: "Has one model.", store, model: named("own") }),
   ];
 }
+
+/** lead → ann, bob → carl: ann's calls have a price and a retry, bob waits at a gate before his child. */
+export function pricedTeam(store: Store, gates: Gates): readonly Agent[] {
+  const spent = (inputTokens: number, outputTokens: number) => ({
+    usage: { inputTokens, outputTokens, cachedInputTokens: inputTokens / 2 },
+  });
+  const price = (usage: { total_tokens: number }) => ({
+    amount: usage.total_tokens / 1_000,
+    currency: "EUR",
+  });
+  const carl = new ReActAgent({
+    ...{ name: "carl", description: "Works as carl." },
+    model: model(["Carl is done.", spent(60, 20)]),
+  });
+  let attempts = 0;
+  const ann = new ReActAgent({
+    ...{ name: "ann", description: "Works as ann.", price },
+    modelExecution: { initialBackoffMs: 0 },
+    model: scriptedModel(() =>
+      attempts++ === 0
+        ? ["Ann stops.", spent(40, 10), { finish: "error" as const }]
+        : ["Ann is done.", spent(100, 50)],
+    ),
+  });
+  const bob = new ReActAgent({
+    ...{ name: "bob", description: "Works as bob.", tools: [hold(gates, "bob"), agentTool(carl)] },
+    model: model(
+      [{ call: "hold", input: {} }, spent(30, 10)],
+      [{ call: "carl", input: prompt("Help.") }, spent(30, 10)],
+      ["Bob is done.", spent(40, 10)],
+    ),
+  });
+  const lead = new ReActAgent({
+    ...{ name: "lead", store, description: "Leads.", tools: [agentTool(ann), agentTool(bob)] },
+    model: model(
+      [
+        { call: "ann", input: prompt("The first part.") },
+        { call: "bob", input: prompt("The second part.") },
+        spent(150, 50),
+      ],
+      ["The answer of the lead.", spent(200, 40)],
+    ),
+  });
+  return [lead];
+}
