@@ -479,7 +479,12 @@ const exports: Readonly<Record<string, Export>> = {
   "client.connect": {
     entry: withOptions(client.connect, () => "http://localhost:1", connectOptions),
     made: connected,
-    methods: methods(connected, { agent: ["lead"], task: ["task_1"], usage: [{ by: ["agent"] }] }),
+    methods: methods(connected, {
+      agent: ["lead"],
+      task: ["task_1"],
+      approvals: [{ limit: 1 }],
+      usage: [{ by: ["agent"] }],
+    }),
   },
   "client.createTaskStore": {
     entry: withOptions(
