@@ -80,7 +80,7 @@ export async function offerOf(agent: Agent): Promise<Offer> {
 
 async function partsOffered({ options, pieces }: AssembledHarness): Promise<Partial<Offer>> {
   const { workspace = defaultWorkspace, filesystem = { sandbox: false } } = options;
-  const isFolder = typeof filesystem === "object" && "sandbox" in filesystem;
+  const isFolder = typeof filesystem === "object" && "sandbox" in filesystem && !filesystem.store;
   const parts = await Promise.all(pieces.map((piece) => piece.offers?.()));
   return Object.assign(isFolder ? { workspace: basename(resolve(workspace)) } : {}, ...parts);
 }

@@ -12,7 +12,7 @@ import { type Filesystem, filesystemField } from "./filesystem/filesystem.ts";
 import { localFilesystem } from "./filesystem/local.ts";
 import { type IsolationScope, scopeField } from "./filesystem/path.ts";
 import { placeOf, rootOf } from "./filesystem/place.ts";
-import { isSandboxChoice, type SandboxChoice, sandboxFilesystem } from "./filesystem/sandbox.ts";
+import { type FilesChoice, isFilesChoice, sandboxFilesystem } from "./filesystem/sandbox.ts";
 import { storeFilesystem } from "./filesystem/store.ts";
 import {
   type McpServers,
@@ -36,9 +36,9 @@ export interface HarnessAgentOptions extends ReActAgentOptions {
   readonly workspace?: string;
   /**
    * The files of the workspace, instead of a local directory; `"store"`: in the store, for all processes; or whether they
-   * can execute commands; false: no files.
+   * can execute commands, and with `store: true` in the store; false: no files.
    */
-  readonly filesystem?: Filesystem | SandboxChoice | "store" | false;
+  readonly filesystem?: Filesystem | FilesChoice | "store" | false;
   /** Which tasks share files; defaults to `user`: each user has their own. */
   readonly isolation?: IsolationScope;
   /** The files in the system prompt, the most important first, or a hook that replaces them. */
@@ -170,9 +170,10 @@ function filesOf(
 ): Filesystem | false {
   if (filesystem === "store") return storeFilesystem(store);
   if (filesystem === false || !("sandbox" in filesystem)) return filesystem;
-  const { sandbox } = filesystem;
-  if (sandbox === false) return localFilesystem(workspace);
-  return sandboxFilesystem(workspace, { onWarning, ...(sandbox !== true && sandbox) });
+  const { sandbox, store: isStored = false } = filesystem;
+  const given = sandbox === false ? false : { onWarning, ...(sandbox !== true && sandbox) };
+  if (isStored) return storeFilesystem(store, { sandbox: given });
+  return given ? sandboxFilesystem(workspace, given) : localFilesystem(workspace);
 }
 
 function serversOf(
@@ -211,7 +212,7 @@ const ownFields: Fields<Omit<HarnessAgentOptions, keyof ReActAgentOptions>> = {
     is.or(
       filesystemField,
       '"store" or { sandbox: true }',
-      (value) => value === "store" || isSandboxChoice(value),
+      (value) => value === "store" || isFilesChoice(value),
     ),
   ),
   isolation: scopeField,
@@ -241,8 +242,8 @@ export function agentOptionsOf(options: HarnessAgentOptions): ReActAgentOptions 
 
 function check(options: HarnessAgentOptions): void {
   const { workspace, filesystem } = options;
-  const isChoice = typeof filesystem === "object" && "sandbox" in filesystem;
-  if (workspace !== undefined && filesystem !== undefined && !isChoice) {
+  const isLocal = typeof filesystem === "object" && "sandbox" in filesystem && !filesystem.store;
+  if (workspace !== undefined && filesystem !== undefined && !isLocal) {
     const hint = "Pass a directory, a filesystem, or filesystem: false for no files.";
     throw invalid("workspace and filesystem are both set.", hint);
   }

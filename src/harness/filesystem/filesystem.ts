@@ -198,6 +198,8 @@ export interface Walk {
 /** A file that a walk has found. */
 export interface FoundFile {
   readonly path: string;
+  /** Its version, if the storage knows it without reading the file. */
+  readonly version?: string;
   /** Reads the file. Never rejects; call it before `visit` returns. */
   read(): Promise<Uint8Array | "too large" | "unreadable">;
 }

@@ -1,9 +1,11 @@
 import { changed, notADirectory, notAFile, notRegular, valueOnCodes } from "./file-error.ts";
-import type { Accepts, Volume } from "./filesystem.ts";
+import type { Accepts, FoundFile, Volume } from "./filesystem.ts";
 import { type Place, whiteoutPrefix } from "./path.ts";
 
 // The versions of two layers may be equal although their files differ.
 const commonVersion = (version: string) => `common-${version}`;
+const asCommon = (file: FoundFile): FoundFile =>
+  file.version === undefined ? file : { ...file, version: commonVersion(file.version) };
 
 /**
  * Layers a directory of a volume over the common files, which are read and never written. Writes go to the layer. A file
@@ -151,7 +153,7 @@ export function layeredVolume(volume: Volume, layer: readonly string[]): Volume 
       await volume.walk(place, {
         isOver,
         accepts: (name, path) => accepts(name, path) && !hidden.has(path),
-        visit: (files) => visit(files.filter(({ path }) => !owned.has(path))),
+        visit: (files) => visit(files.filter(({ path }) => !owned.has(path)).map(asCommon)),
       });
     },
   };

@@ -1,8 +1,10 @@
+import { tmpdir } from "node:os";
 import { resolve } from "node:path";
 import { RivuletError } from "../../base/error.ts";
 import * as is from "../../base/options.ts";
 import { type Fields, readArgument, readOptions } from "../../base/options.ts";
 import { bubblewrapJail } from "../sandbox/bubblewrap.ts";
+import { type CopyHolder, copyHolder } from "../sandbox/copied-files.ts";
 import {
   type Command,
   type CommandLimits,
@@ -13,6 +15,7 @@ import {
   type SandboxOptions,
   type Shell,
   type ShellOptions,
+  type ShellRunner,
   sandboxFields,
 } from "../sandbox/jail.ts";
 import { noJail } from "../sandbox/unsafe.ts";
@@ -55,13 +58,8 @@ export function sandboxFilesystem(
 ): SandboxFilesystem {
   readArgument("root", root, is.required(is.name, '"./workspace"'));
   const options = readOptions("sandboxFilesystem()", given, allFields);
-  const files = volumeFilesystem(openSandbox(resolve(root), options), options);
+  const files = volumeFilesystem(localSandbox(resolve(root), options), options);
   return withRoot(files as SandboxFilesystem, root);
-}
-
-function openSandbox(path: string, options: SandboxFilesystemOptions): Volume {
-  const jail = chooseJail(path, options);
-  return sandboxVolume(path, options, jail, { ...commandLimits, ...options.commands });
 }
 
 /** What an agent or a declaration says about commands. */
@@ -70,31 +68,44 @@ export interface SandboxChoice {
   readonly sandbox: boolean | SandboxOptions;
 }
 
+/** What an agent says about its files; with `store`, they are there and not in the directory of the workspace. */
+export type FilesChoice = SandboxChoice & { readonly store?: boolean };
+
 /** Returns whether an option is a choice about commands, with valid options. */
 export function isSandboxChoice(value: unknown): value is SandboxChoice {
+  return isChoice(value, choiceFields);
+}
+
+/** Returns whether an option is a choice about files, with valid options. */
+export function isFilesChoice(value: unknown): value is FilesChoice {
+  return isChoice(value, filesFields);
+}
+
+function isChoice(value: unknown, fields: Fields<SandboxChoice>): boolean {
   if (typeof value !== "object" || value === null || !("sandbox" in value)) return false;
-  const { sandbox } = readOptions("filesystem", value as SandboxChoice, choiceFields);
+  const { sandbox } = readOptions("filesystem", value as SandboxChoice, fields);
   if (typeof sandbox === "object") readOptions("filesystem.sandbox", sandbox, sandboxFields);
   return true;
 }
 
-const choiceFields: Fields<SandboxChoice> = {
-  sandbox: is.required(is.or(is.flag, "an object", (value) => typeof value === "object")),
-};
+/** The rule for whether there are commands, or how; `withSandbox` checks the options. */
+export const sandboxField = is.or(is.flag, "an object", (value) => typeof value === "object");
+const choiceFields: Fields<SandboxChoice> = { sandbox: is.required(sandboxField) };
+const filesFields: Fields<FilesChoice> = { ...choiceFields, store: is.flag };
 
 /** Returns the same files with commands as the choice says; throws `no_sandbox` if they cannot have them. */
 export function withSandbox(files: Filesystem, { sandbox }: SandboxChoice): Filesystem {
   const changed = withVolume(files, (volume, options) => {
     if (!sandbox) return { ...volume, runner: undefined };
     const { directory } = volume;
-    if (directory === undefined) return undefined;
     const wanted =
       typeof sandbox === "object" ? readOptions("sandbox", sandbox, sandboxFields) : {};
-    return openSandbox(directory, { ...options, ...wanted });
+    const all = { ...options, ...wanted };
+    return directory === undefined ? copySandbox(volume, all) : localSandbox(directory, all);
   });
   if (changed || !sandbox) return changed ?? files;
-  const hint = "Use localFilesystem or sandboxFilesystem.";
-  const message = "Commands need files in a directory of this machine.";
+  const hint = "Use localFilesystem, sandboxFilesystem or storeFilesystem.";
+  const message = "Commands need files in a directory of this machine or in a store.";
   throw new RivuletError("no_sandbox", message, { hint });
 }
 
@@ -138,14 +149,11 @@ function warnProcess(message: string): void {
   process.emitWarning(message, "RivuletWarning");
 }
 
-function sandboxVolume(
-  path: string,
-  options: SandboxFilesystemOptions,
-  jail: Jail,
-  limits: CommandLimits,
-): Volume {
+/** Files in a directory, where commands run. */
+function localSandbox(path: string, options: SandboxFilesystemOptions): Volume {
+  const jail = chooseJail(path, options);
   const local = localVolume(path, options, jail.owner);
-  const roots = new Map<string, readonly string[]>();
+  const roots: Roots = new Map();
   const { hold, noteWrite } = viewHolder(local, jail.owner, roots);
   return {
     ...local,
@@ -154,35 +162,63 @@ function sandboxVolume(
       return local.write(place, data, options);
     },
     absolute: () => [jailRoot],
-    runner: {
-      noteRoot: (names) => void roots.set(names.join("/"), names),
-      shellFor: (files, place) => ({
-        jail: jail.kind satisfies JailKind,
-        limits,
-        async run(script, given = {}) {
-          readArgument("script", script, is.required(is.name, '"ls -l"'));
-          const {
-            cwd = "",
-            background,
-            timeoutMs,
-            hides,
-            ...rest
-          } = readOptions("run()", given, shellFields);
-          const most = background ? limits.backgroundMs : limits.maxTimeoutMs;
-          const usual = background ? limits.backgroundMs : limits.timeoutMs;
-          const command: Command = {
-            ...rest,
-            script,
-            cwd: files.normalize(cwd),
-            timeoutMs: Math.min(timeoutMs ?? usual, most),
-          };
+    runner: runnerOf(jail, options, roots, (files, place, _signal, work) =>
+      work({ files, place, hold }),
+    ),
+  };
+}
+
+/** Files that are elsewhere: commands run on copies. */
+function copySandbox(volume: Volume, options: SandboxFilesystemOptions): Volume {
+  const jail = chooseJail(tmpdir(), options);
+  const roots: Roots = new Map();
+  return {
+    ...volume,
+    absolute: () => [jailRoot],
+    runner: runnerOf(jail, options, roots, copyHolder(volume, jail.owner, roots, options)),
+  };
+}
+
+type Roots = Map<string, readonly string[]>;
+
+function runnerOf(
+  jail: Jail,
+  { commands }: SandboxOptions,
+  roots: Roots,
+  reach: CopyHolder,
+): ShellRunner {
+  const limits: CommandLimits = { ...commandLimits, ...commands };
+  return {
+    noteRoot: (names) => void roots.set(names.join("/"), names),
+    shellFor: (files, place) => ({
+      jail: jail.kind satisfies JailKind,
+      limits,
+      async run(script, given = {}) {
+        readArgument("script", script, is.required(is.name, '"ls -l"'));
+        const {
+          cwd = "",
+          background,
+          timeoutMs,
+          hides,
+          ...rest
+        } = readOptions("run()", given, shellFields);
+        const most = background ? limits.backgroundMs : limits.maxTimeoutMs;
+        const usual = background ? limits.backgroundMs : limits.timeoutMs;
+        const command: Command = {
+          ...rest,
+          script,
+          cwd: files.normalize(cwd),
+          timeoutMs: Math.min(timeoutMs ?? usual, most),
+        };
+        const seen = hides ? { ...place, hides } : place;
+        return reach(files, seen, rest.signal, ({ files, place, hold }) => {
+          if (jail.kind !== "just-bash")
+            return hold(place, (view) => jail.run(command, view, limits));
           const mayRead = (path: string) => !hides?.(path);
           const guarded = guardFiles(files, hides && { mayName: mayRead, mayRead });
-          if (jail.kind === "just-bash") return jail.runOn(guarded, command, limits);
-          const seen = hides ? { ...place, hides } : place;
-          return hold(seen, (view) => jail.run(command, view, limits));
-        },
-      }),
-    },
+          return jail.runOn(guarded, command, limits);
+        });
+      },
+    }),
   };
 }

@@ -2,6 +2,8 @@ import { RivuletError } from "../../base/error.ts";
 import { type Fields, name, readArgument, readOptions, required } from "../../base/options.ts";
 import type { Files } from "../../contract/index.ts";
 import { withFilesField } from "../../store/index.ts";
+import { inBatches } from "../sandbox/copies.ts";
+import type { SandboxOptions } from "../sandbox/jail.ts";
 import { changed, fileError, notADirectory, notAFile, notFound, tooLarge } from "./file-error.ts";
 import {
   type FileStat,
@@ -14,15 +16,23 @@ import {
   volumeFilesystem,
 } from "./filesystem.ts";
 import { type Place, pathIn } from "./path.ts";
+import { sandboxField, withSandbox } from "./sandbox.ts";
 
 /** Options of a store filesystem. */
 export interface StoreFilesystemOptions extends FilesystemOptions {
+  /** Whether commands can run on the files, or how: each works on a private copy, whose changes are written back. */
+  readonly sandbox?: boolean | SandboxOptions;
   /** Prefix of all keys; defaults to `workspace`. Filesystems share files only if their prefixes are equal or nested. */
   readonly prefix?: string;
 }
 
-const storeFields: Fields<StoreFilesystemOptions> = { ...filesystemFields, prefix: name };
+const storeFields: Fields<StoreFilesystemOptions> = {
+  ...filesystemFields,
+  prefix: name,
+  sandbox: sandboxField,
+};
 const pageSize = 1_000;
+const parallel = 16;
 // Sorts after every name; no name may contain it.
 const lastCharacter = "\u{10ffff}";
 
@@ -38,7 +48,9 @@ export function storeFilesystem(
     const message = `prefix must be names joined by "/" or ".", got ${JSON.stringify(prefix)}.`;
     throw fileError("invalid_path", message);
   }
-  return volumeFilesystem(storeVolume(store.files, prefix, limits?.fileBytes), options);
+  const { sandbox = false, ...rest } = options;
+  const files = volumeFilesystem(storeVolume(store.files, prefix, limits?.fileBytes), rest);
+  return sandbox === false ? files : withSandbox(files, { sandbox });
 }
 
 function storeVolume(
@@ -117,7 +129,9 @@ function storeVolume(
       const key = keyOf(place);
       let isRemoved = await files.delete(key);
       for await (const page of pagesOf(`${key}/`, () => false)) {
-        for (const { path } of page) isRemoved = (await files.delete(path)) || isRemoved;
+        await inBatches(page, parallel, async ({ path }) => {
+          if (await files.delete(path)) isRemoved = true;
+        });
       }
       if (!isRemoved) throw notFound(place.path);
     },
@@ -151,8 +165,9 @@ function storeVolume(
             names.every((name, index) => accepts(name, pathOf(names.slice(0, index + 1)))),
           )
           .map(
-            ({ names, path, size }): FoundFile => ({
+            ({ names, path, size, version }): FoundFile => ({
               path: pathOf(names),
+              version: String(version),
               async read() {
                 if (size > maxBytes) return "too large";
                 return (await files.get(path).catch(() => undefined))?.data ?? "unreadable";

@@ -31,8 +31,9 @@ interface Copy {
   readonly stamp?: string;
 }
 
-const maxFiles = 20_000;
-const maxBytes = 512 * 1024 * 1024;
+/** What is copied for the commands of a workspace. */
+export const copyLimits = { maxFiles: 20_000, maxBytes: 512 * 1024 * 1024 };
+const { maxFiles, maxBytes } = copyLimits;
 const parallel = 16;
 
 /** Copies the common files that a layer shows, and does not have itself, into the layer. */
@@ -72,7 +73,8 @@ export async function copyCommonFiles(
   };
 }
 
-function placeOf(base: readonly string[], path: string): Place {
+/** The place of a path below a directory of the volume. */
+export function placeOf(base: readonly string[], path: string): Place {
   return { path, base, names: path.split("/"), writable: true };
 }
 
@@ -81,7 +83,8 @@ async function readManifest(local: LocalVolume, place: Place): Promise<Manifest 
   return content && (JSON.parse(Buffer.from(content.data).toString()) as Manifest);
 }
 
-function isAlive(pid: number): boolean {
+/** Whether a process of this machine runs. */
+export function isAlive(pid: number): boolean {
   try {
     process.kill(pid, 0);
     return true;

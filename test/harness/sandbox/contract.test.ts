@@ -1,7 +1,9 @@
 import { chmod } from "node:fs/promises";
 import { join } from "node:path";
 import { sandboxFilesystem } from "../../../src/harness/filesystem/sandbox.ts";
+import { storeFilesystem } from "../../../src/harness/filesystem/store.ts";
 import type { JailKind } from "../../../src/harness/sandbox/jail.ts";
+import { memoryStore } from "../../../src/index.ts";
 import { filesystemContract } from "../../../src/testing.ts";
 import { registerContract } from "../../support/contract.ts";
 import { temporaryDirectory } from "../filesystem/support/temporary.ts";
@@ -16,5 +18,17 @@ function sandboxContract(jail: JailKind) {
   });
 }
 
-if (hasBubblewrap) registerContract("sandbox with bubblewrap", sandboxContract("bubblewrap"));
-registerContract("sandbox with just-bash", sandboxContract("just-bash"));
+function storeSandboxContract(jail: JailKind) {
+  return filesystemContract((options) => {
+    const store = memoryStore();
+    const create = () => storeFilesystem(store, { ...options, sandbox: { jail } });
+    return { filesystem: create(), second: create };
+  });
+}
+
+for (const jail of hasBubblewrap
+  ? (["bubblewrap", "just-bash"] as const)
+  : ["just-bash" as const]) {
+  registerContract(`sandbox with ${jail}`, sandboxContract(jail));
+  registerContract(`sandbox with ${jail}, on files of a store`, storeSandboxContract(jail));
+}

@@ -1,9 +1,7 @@
-import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import type { JailKind } from "../../../src/harness/sandbox/jail.ts";
 import { agentWith, toolTexts } from "../agent/support/agent.ts";
-import { createSandbox, hasBubblewrap } from "./support/sandbox.ts";
+import { hasBubblewrap, workspacesIn } from "./support/sandbox.ts";
 
 const jails: readonly JailKind[] = hasBubblewrap ? ["bubblewrap", "just-bash"] : ["just-bash"];
 const secret = "the-launch-code";
@@ -12,7 +10,7 @@ const deny = ["secret/*", "*.pem", "skills/*/private.txt"].map((path) => ({
   input: { path },
 }));
 
-describe.each(jails)("a file that a rule denies, in %s", (jail) => {
+describe.each(workspacesIn(jails))("a file that a rule denies, in $name", ({ create }) => {
   const paths = ["secret/key.txt", "secret/deep/er.txt", "app/id.pem", "skills/a/private.txt"];
   const tries = [
     "cat secret/key.txt secret/deep/er.txt app/id.pem skills/a/private.txt",
@@ -23,11 +21,9 @@ describe.each(jails)("a file that a rule denies, in %s", (jail) => {
     "ln -s secret/key.txt open.txt; cat open.txt",
   ];
   it.each([{}, { userId: "ann" }])("cannot be read by commands, called with %j", async (caller) => {
-    const files = await createSandbox({ jail });
-    for (const path of [...paths, "app/code.ts"]) {
-      mkdirSync(join(files.root, path, ".."), { recursive: true });
-      writeFileSync(join(files.root, path), path === "app/code.ts" ? "code\n" : `${secret}\n`);
-    }
+    const { files, put, text } = await create();
+    for (const path of paths) await put(path, `${secret}\n`);
+    await put("app/code.ts", "code\n");
     const run = (command: string) => [{ call: "execute", input: { command } }];
     const { agent, model } = agentWith(
       [
@@ -44,7 +40,7 @@ describe.each(jails)("a file that a rule denies, in %s", (jail) => {
     expect(JSON.stringify(last?.prompt)).not.toContain(secret);
     expect(toolTexts(last)[tries.length]).toContain("code");
     for (const path of paths) {
-      expect(readFileSync(join(files.root, path), "utf8"), path).toBe(`${secret}\n`);
+      expect(await text(path), path).toBe(`${secret}\n`);
     }
   });
 });

@@ -1,14 +1,14 @@
 import { fork } from "node:child_process";
 import { once } from "node:events";
 import { existsSync } from "node:fs";
-import { readdir, readFile } from "node:fs/promises";
+import { readdir } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { describe, expect, it } from "vitest";
 import type { Filesystem } from "../../../src/harness/filesystem/filesystem.ts";
 import { sandboxFilesystem } from "../../../src/harness/filesystem/sandbox.ts";
 import { processesWith } from "./support/processes.ts";
-import { createSandbox, hasBubblewrap, workspaceDirectory } from "./support/sandbox.ts";
+import { hasBubblewrap, workspaceDirectory, workspacesIn } from "./support/sandbox.ts";
 
 const text = async (files: Filesystem, path: string) =>
   Buffer.from((await files.read(path)).data).toString();
@@ -37,9 +37,9 @@ describe.runIf(hasBubblewrap)("files in bubblewrap after a crash", () => {
   });
 });
 
-describe.each(jails)("files in %s", (jail) => {
+describe.each(workspacesIn(jails))("files in $name", ({ jail, create }) => {
   it("shows each side what the other wrote", async () => {
-    const files = await createSandbox({ jail });
+    const { files } = await create();
     await files.write("notes/plan.md", "from the tool\n");
     expect(await run(files, "cat notes/plan.md; mkdir -p out; echo shell > out/a.txt")).toBe(
       "from the tool\n",
@@ -52,7 +52,7 @@ describe.each(jails)("files in %s", (jail) => {
   });
 
   it("shows the common files under those of the user, and never writes them", async () => {
-    const files = await createSandbox({ jail });
+    const { files } = await create();
     await files.write("docs/a.md", "common a\n");
     await files.write("docs/b.md", "common b\n");
     await files.write("top.md", "common top\n");
@@ -72,7 +72,7 @@ describe.each(jails)("files in %s", (jail) => {
   });
 
   it("hides a removed directory of the common files, with earlier changes to it", async () => {
-    const files = await createSandbox({ jail });
+    const { files } = await create();
     for (const name of ["a", "b", "sub/c"]) await files.write(`docs/${name}`, name);
     const ann = files.within({ scope: "user", id: "ann" });
     await ann.remove("docs/b");
@@ -85,7 +85,7 @@ describe.each(jails)("files in %s", (jail) => {
   });
 
   it("shows a later change of a common file", async () => {
-    const files = await createSandbox({ jail });
+    const { files } = await create();
     await files.write("a.md", "old\n");
     const ann = files.within({ scope: "user", id: "ann" });
     await run(ann, "cat a.md");
@@ -95,19 +95,17 @@ describe.each(jails)("files in %s", (jail) => {
   });
 
   it("leaves nothing in the layer that the user has not changed", async () => {
-    const files = await createSandbox({ jail });
+    const { files, paths } = await create();
     await files.write("data/x", "1");
     const ann = files.within({ scope: "user", id: "ann" });
     await run(ann, "cat data/x; ls");
     await ann.write("mine", "1");
-    const layer = join(files.root, ".rivulet/namespaces/user-ann");
-    expect(await readdir(layer, { recursive: true })).toEqual(["mine"]);
-    expect((await readdir(files.root)).sort()).toEqual([".rivulet", "data"]);
-    expect(await readFile(join(files.root, "data/x"), "utf8")).toBe("1");
+    expect(await paths()).toEqual([".rivulet/namespaces/user-ann/mine", "data/x"]);
+    expect(await text(files, "data/x")).toBe("1");
   });
 
   it("gives a child the files below its directory alone", async () => {
-    const files = await createSandbox({ jail });
+    const { files } = await create();
     await files.write("secret.md", "secret");
     const child = files.below("work/child");
     const seen = await run(child, "echo x > here; ls; cat ../../secret.md");

@@ -68,6 +68,8 @@ describe("the place of an agent with local files", () => {
     expect(first.place).toBeUndefined();
     expect((await first.agent.call("Write.", { sessionId: "s" })).text).toBe("Written.");
     expect((await store.files.list("")).some(({ path }) => path.endsWith("note.md"))).toBe(true);
+    const sandbox = { jail: "unsafe", onWarning: () => {} } as const;
+    expect(start("a", { filesystem: { store: true, sandbox } }).place).toBeUndefined();
     expect(start("a", { store: memoryStore() }).place).toBeUndefined();
   });
 
