@@ -1,14 +1,29 @@
 import { createHash } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
-import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { setTimeout as sleep } from "node:timers/promises";
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { z } from "zod";
 import { openApp } from "../../src/app/app.ts";
-import { HarnessAgent, memoryStore, ReActAgent, type Store, tool } from "../../src/index.ts";
+import type { TaskRecord } from "../../src/contract/index.ts";
+import {
+  type Agent,
+  HarnessAgent,
+  type HarnessAgentOptions,
+  memoryStore,
+  ReActAgent,
+  type Store,
+  tool,
+} from "../../src/index.ts";
+import { postgresStore } from "../../src/postgres.ts";
+import { isTerminal } from "../../src/protocol/index.ts";
+import { isDeep } from "../../src/testing/deep.ts";
 import { scriptedModel } from "../../src/testing.ts";
 import { readLog } from "../agent/support/laws.ts";
+import { newSchema } from "../store/postgres/create-postgres-store.ts";
 import { createFolder, removeFolder } from "../store/support/folder.ts";
 import { keepEvents } from "../support/keep-events.ts";
+import { hasPostgres, type PostgresServer, startPostgres } from "../support/postgres-server.ts";
 import { unlimited } from "../support/unlimited.ts";
 import { nested, scripted, stored, tokens } from "./support/server.ts";
 
@@ -195,10 +210,43 @@ const rows: Readonly<Record<string, Row>> = {
 
 const adapters = ["a2a", "agentscope", "ag-ui", "ai-sdk", "mcp", "responses"] as const;
 
-/** A server of two users, and everything that ann has. */
-async function open() {
-  const store = memoryStore(keepEvents);
+/** The stores of the nodes: ann sends her requests to the first, and bob to the last. */
+interface Nodes {
+  readonly stores: readonly [Store, ...Store[]];
+  /** The files of the agent that writes. */
+  readonly files: Pick<HarnessAgentOptions, "workspace" | "filesystem">;
+  /** What ann has written, as it is stored. */
+  notes(): Promise<string>;
+  close(): Promise<void>;
+}
+
+async function oneNode(): Promise<Nodes> {
   const workspace = createFolder();
+  const path = join(workspace, ".rivulet/namespaces/user-ann/notes.md");
+  return {
+    stores: [memoryStore(keepEvents)],
+    files: { workspace },
+    notes: async () => readFileSync(path, "utf8"),
+    close: async () => removeFolder(workspace),
+  };
+}
+
+function twoNodes(url: string, schema: string): Nodes {
+  const create = () => postgresStore({ url, schema, ...keepEvents });
+  const stores = [create(), create()] as const;
+  return {
+    stores,
+    files: { filesystem: "store" },
+    async notes() {
+      const found = await stores[0].files.list("workspace/");
+      const data = found.map(({ path }) => stores[0].files.get(path));
+      return JSON.stringify(await Promise.all(data));
+    },
+    close: async () => void (await Promise.all(stores.map((store) => store.close()))),
+  };
+}
+
+function agentsOn(store: Store, files: Nodes["files"]): readonly Agent[] {
   const bytes = Buffer.alloc(100_000, canary);
   const paint = tool({
     name: "paint",
@@ -210,7 +258,7 @@ async function open() {
   });
   const turns = (first: object) =>
     scriptedModel(({ assistantCount }) => (assistantCount % 2 === 0 ? (first as never) : canary));
-  const agents = [
+  return [
     nested(store),
     scripted(({ assistantCount }) => (assistantCount % 2 ? canary : remove), {
       store,
@@ -223,17 +271,33 @@ async function open() {
       model: turns({ call: "paint", input: {} }),
     }),
     new HarnessAgent({
-      ...{ name: "writer", store, workspace },
+      ...{ name: "writer", store, ...files },
       model: turns({ call: "write_file", input: { path: "notes.md", content: canary } }),
     }),
   ];
+}
+
+/** Servers of two users, and everything that ann has. */
+async function open(nodes: Nodes) {
+  const [store] = nodes.stores;
   const users = { [tokens.ann]: { userId: "ann" }, [tokens.bob]: { userId: "bob" } };
-  const { app } = openApp({
-    ...{ agents, store, prompts: true, log: false, limits: unlimited },
-    ...{ auth: { tokens: users }, adapters },
-  });
-  const send = async (token: string, method: string, path: string, body?: object) => {
-    const response = await app.request(`http://localhost${path}`, {
+  const servers = nodes.stores.map((store) =>
+    openApp({
+      ...{ agents: agentsOn(store, nodes.files), store, prompts: true, log: false },
+      ...{ limits: unlimited, auth: { tokens: users }, adapters },
+    }),
+  );
+  const apps = servers.map(({ app }) => app);
+  const [app = never()] = apps;
+  const [bobs = never()] = apps.slice(-1);
+  const send = async (
+    token: string,
+    method: string,
+    path: string,
+    body?: object,
+    node = token === tokens.bob ? bobs : app,
+  ) => {
+    const response = await node.request(`http://localhost${path}`, {
       method,
       headers: {
         authorization: `Bearer ${token}`,
@@ -283,19 +347,26 @@ async function open() {
     blob: [blob],
     file: ["notes.md"],
   };
-  return { app, store, workspace, ids, send };
+  const close = async () => {
+    await Promise.all(servers.map((server) => server.close()));
+    await nodes.close();
+  };
+  return { app, apps, store, nodes, ids, send, close };
+}
+
+function never(): never {
+  throw new Error("There is no node.");
 }
 
 const remove = { call: "remove", input: { path: "a" } };
 
 /** Everything of ann in the store and in the workspace. */
-async function everythingOf(store: Store, workspace: string): Promise<string> {
+async function everythingOf({ stores: [store], notes }: Nodes): Promise<string> {
   const tasks = (await store.tasks({})).filter(({ userId }) => userId === "ann");
   const roots = tasks.filter(({ depth }) => depth === 0);
   const sessions = new Set(tasks.map(({ sessionId }) => sessionId));
-  const layer = ".rivulet/namespaces/user-ann/notes.md";
   return JSON.stringify({
-    ...{ tasks, notes: readFileSync(join(workspace, layer), "utf8") },
+    ...{ tasks, notes: await notes() },
     logs: await Promise.all(roots.map(({ taskId }) => readLog(store, taskId))),
     messages: await Promise.all([...sessions].map((id) => store.session(id))),
     posts: await Promise.all([...sessions].map((sessionId) => store.posts({ sessionId }))),
@@ -347,47 +418,59 @@ function addressOf(route: string, ids: Readonly<Record<Kind, string>>): string {
   );
 }
 
-describe("what another user has", () => {
+/** The routes whose rows say how to ask for what another user has. */
+const checked = Object.entries(rows).filter(
+  (entry): entry is [string, Exclude<Row, string>] => typeof entry[1] !== "string",
+);
+
+/** Those that read and change each kind of thing in a way of their own, for the run without `RIVULET_DEEP=1`. */
+const quickRoutes: readonly string[] = [
+  ...["POST /v1/tasks", "GET /v1/tasks/:id", "GET /v1/tasks/:id/events", "GET /v1/search"],
+  ...["GET /v1/tasks/:id/blobs/:name", "POST /v1/tasks/:id/input", "POST /v1/tasks/:id/cancel"],
+  ...["POST /v1/tasks/:id/approvals/:approval_id", "GET /v1/sessions", "GET /v1/sessions/:id"],
+  ...["DELETE /v1/sessions/:id", "POST /v1/sessions/:id/fork", "GET /v1/sessions/:id/export"],
+  ...["GET /v1/sessions/:id/files", "GET /v1/sessions/:id/files/:path{.+}"],
+];
+
+/** `every` leaves out choices of ids for the routes that start something, which take the most time. */
+function testIsolation(create: () => Promise<Nodes>, routes: typeof checked, every = 1) {
   // A world of its own for each test, because what bob starts exists for bob from then on.
   let world: Awaited<ReturnType<typeof open>>;
   beforeEach(async () => {
-    world = await open();
+    world = await open(await create());
   });
-  afterEach(() => removeFolder(world.workspace));
+  afterEach(() => world?.close());
 
   it("has a row for every route of the server", () => {
     const registered = world.app.routes.map(({ method, path }) => `${method} ${path}`);
     expect(Object.keys(rows).toSorted()).toEqual(registered.toSorted());
   });
 
-  it("exists for its owner, by each of its ids", async () => {
-    const { ids, send } = world;
-    for (const id of ids.task)
-      expect((await send(tokens.ann, "GET", `/v1/tasks/${id}`)).status, id).toBe(200);
-    for (const id of ids.session)
-      expect((await send(tokens.ann, "GET", `/v1/sessions/${id}`)).status, id).toBe(200);
-    const found = [
-      await send(tokens.ann, "GET", "/v1/sessions/writing/files/notes.md"),
-      await send(tokens.ann, "GET", `/v1/search?q=${canary}`),
-      ...(await Promise.all(
-        ids.task.map((id) => send(tokens.ann, "GET", `/v1/tasks/${id}/blobs/${ids.blob[0]}`)),
-      )),
-    ].filter(({ text }) => text.includes(canary));
-    expect(found).toHaveLength(3);
+  it("exists for its owner, by each of its ids, on each node", async () => {
+    const { ids, apps, send } = world;
+    for (const app of apps) {
+      const get = (path: string) => send(tokens.ann, "GET", path, undefined, app);
+      for (const id of ids.task) expect((await get(`/v1/tasks/${id}`)).status, id).toBe(200);
+      for (const id of ids.session) expect((await get(`/v1/sessions/${id}`)).status, id).toBe(200);
+      const found = [
+        await get("/v1/sessions/writing/files/notes.md"),
+        await get(`/v1/search?q=${canary}`),
+        ...(await Promise.all(ids.task.map((id) => get(`/v1/tasks/${id}/blobs/${ids.blob[0]}`)))),
+      ].filter(({ text }) => text.includes(canary));
+      expect(found).toHaveLength(3);
+    }
   });
 
-  const checked = Object.entries(rows).filter(
-    (entry): entry is [string, Exclude<Row, string>] => typeof entry[1] !== "string",
-  );
-  it.each(checked)("%s finds nothing and changes nothing", async (route, row) => {
-    const { ids, send, store, workspace } = world;
+  it.each(routes)("%s finds nothing and changes nothing", async (route, row) => {
+    const { ids, send, nodes } = world;
     const [method = "", path = ""] = route.split(" ");
-    const before = await everythingOf(store, workspace);
+    const before = await everythingOf(nodes);
     const answer = async (sent: Readonly<Record<Kind, string>>) => {
       const answers: string[] = [];
       for (const { query, body = method === "POST" ? {} : undefined } of row(sent)) {
         const address = addressOf(path, sent) + (query ? `?${query}` : "");
         const got = await send(tokens.bob, method, address, body);
+        if (mayStart(route)) await restOf(nodes);
         expect(got.status, `${address} ${JSON.stringify(body)}`).toBeLessThan(500);
         const own = JSON.stringify(body ?? "").includes(canary) ? "" : canary;
         if (own !== "") expect(got.text, address).not.toContain(own);
@@ -395,24 +478,49 @@ describe("what another user has", () => {
       }
       return answers;
     };
-    let count = 0;
-    for (const choice of choicesOf(ids)) {
-      count += 1;
+    const isIncluded = (index: number) => !mayStart(route) || index % every === 0;
+    const choices = choicesOf(ids).filter((_, index) => isIncluded(index));
+    for (const choice of choices) {
       const like = (id: string, none: string) => (id.includes("~") ? stored(none, "cid") : none);
       const none = {
         ...missing,
-        task: like(choice.task, `task_none${count}`),
-        session: like(choice.session, `none${count}`),
+        // What bob has started under an id of ann's exists for him the next time, and so does what does not.
+        task: like(choice.task, `task_none${ids.task.indexOf(choice.task)}`),
+        session: like(choice.session, `none${ids.session.indexOf(choice.session)}`),
       };
       const [theirs, nothing] = [await answer(choice), await answer(none)];
       const place = `${route} ${choice.task} ${choice.session}`;
       if (mayStart(route)) expect(theirs.map(kindOf), place).toEqual(nothing.map(kindOf));
       else expect(theirs, place).toEqual(nothing);
     }
-    expect(count).toBeGreaterThan(10);
-    expect(await everythingOf(store, workspace)).toBe(before);
+    expect(choices.length).toBeGreaterThan(every === 1 ? 10 : 5);
+    expect(await everythingOf(nodes)).toBe(before);
   });
+}
+
+describe("what another user has", () => testIsolation(oneNode, checked));
+
+describe.runIf(hasPostgres())("what another user has, by another node on PostgreSQL", () => {
+  let server: PostgresServer;
+  beforeAll(async () => {
+    server = await startPostgres();
+  }, 60_000);
+  afterAll(() => server?.remove());
+  const routes = isDeep ? checked : checked.filter(([route]) => quickRoutes.includes(route));
+  if (!isDeep)
+    console.log(
+      `${routes.length} of ${checked.length} routes on two nodes; all with RIVULET_DEEP=1`,
+    );
+  testIsolation(async () => twoNodes(server.url, newSchema()), routes, isDeep ? 1 : 5);
 });
+
+/** Waits until what bob has started rests, because the next answer depends on it. */
+async function restOf({ stores: [store] }: Nodes): Promise<void> {
+  const rests = ({ status }: TaskRecord) => isTerminal(status) || status === "suspended";
+  const isRunning = async () =>
+    (await store.tasks({})).some((task) => task.userId === "bob" && !rests(task));
+  while (await isRunning()) await sleep(2);
+}
 
 /** Whether a route may start something of the caller's own, whose next answer is another. */
 function mayStart(route: string): boolean {
