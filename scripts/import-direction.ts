@@ -25,7 +25,7 @@ export const layers: LayerTable = {
   app: ["protocol", "contract", "store", "agent", "harness", "server", "adapters"],
   cli: [
     ...["protocol", "contract", "schema", "store", "client"],
-    ...["agent", "harness", "server", "adapters", "app"],
+    ...["agent", "harness", "testing", "server", "adapters", "app"],
   ],
 };
 

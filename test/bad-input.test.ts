@@ -44,6 +44,11 @@ const asleep = () => {
   void sleeping.sleep(1);
   return sleeping;
 };
+const evalOptions = () => ({
+  ...{ name: "capitals", agent: ready(), cases: [{ name: "one", input: "?" }], repeats: 1 },
+  ...{ scorers: { exact: testing.exact() }, concurrency: 1, budget: { tokens: 1 }, retries: 0 },
+  version: "1",
+});
 const signal = () => new AbortController().signal;
 const execution = { timeoutMs: 100, maxAttempts: 1, initialBackoffMs: 1, maxBackoffMs: 1 };
 
@@ -629,6 +634,32 @@ const exports: Readonly<Record<string, Export>> = {
       ...{ directory, mode: "replay", fetch, secrets: [] },
     })),
   },
+  "testing.defineEval": { entry: withOptions(testing.defineEval, evalOptions) },
+  "testing.runEval": {
+    entry: withOptions(
+      testing.runEval,
+      () => testing.defineEval(evalOptions()),
+      () => ({
+        ...{ store: memoryStore(), signal: signal(), onProgress: () => {}, concurrency: 1 },
+        ...{ retryFailed: false, clock: clock() },
+      }),
+    ),
+  },
+  "testing.evalSuite": {
+    entry: withOptions(
+      testing.evalSuite,
+      () => testing.defineEval(evalOptions()),
+      () => ({ store: memoryStore(), retryFailed: false, failBelow: 0.5 }),
+    ),
+  },
+  "testing.exact": { entry: one(testing.exact) },
+  "testing.contains": { entry: one(testing.contains, "Paris") },
+  "testing.matchesSchema": { entry: one(testing.matchesSchema, z.object({})) },
+  "testing.citationsResolve": { entry: one(testing.citationsResolve) },
+  "testing.agentWasCalled": { entry: one(testing.agentWasCalled, "helper") },
+  "testing.costBelow": { entry: one(testing.costBelow, 1) },
+  "testing.stepsBelow": { entry: one(testing.stepsBelow, 3) },
+  "testing.judge": { entry: one(testing.judge, model(), "Be strict.") },
   "testing.storeContract": { entry: one(testing.storeContract, () => ({})) },
   "testing.filesystemContract": { entry: one(testing.filesystemContract, () => ({})) },
 };

@@ -34,6 +34,7 @@ const endings: Readonly<Record<string, string>> = {
   "23-mcp.ts": "All is tidy.",
   "24-ag-ui.ts": "All is tidy.",
   "25-acp.ts": "lead: I removed old.log.",
+  "26-evals.ts": 'terse {"exact":1,"contains":1,"certain":1}',
 };
 
 /** Refuses to load the build, because a fresh clone has none. */

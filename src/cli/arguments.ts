@@ -15,6 +15,7 @@ export type CommandName =
   | "init"
   | "tasks"
   | "cost"
+  | "eval"
   | "watch"
   | "replay"
   | "export"
@@ -60,6 +61,10 @@ export interface Flags {
   readonly run?: boolean;
   readonly print?: boolean;
   readonly schema?: string;
+  readonly junit?: string;
+  readonly concurrency?: string;
+  readonly "fail-below"?: string;
+  readonly "retry-failed"?: boolean;
 }
 
 /** A flag in the help; `value` names what follows it, and a flag without one is on or off. */
@@ -120,13 +125,19 @@ const flagHelp: Readonly<Record<keyof Flags, FlagHelp>> = {
   yes: {
     text: "approve all requests. Without it, requests are denied when there is no terminal to ask in",
   },
-  json: { text: "print JSON, one event (for tasks: one task) per line, and nothing else" },
+  json: {
+    text: "print JSON, one event (for tasks: one task, for eval: one report) per line, and nothing else",
+  },
   quiet: { text: "print only the answer" },
   demo: { text: "serve the sample team with the offline model; the server can be killed" },
   terminal: { text: "with --demo: show the demo in this terminal instead of the browser" },
   open: { text: "open the browser; the demo does, unless you pass --no-open" },
   print: { text: "print the SQL instead of running it" },
   schema: { value: "name", text: "the schema of the tables; defaults to rivulet" },
+  junit: { value: "file", text: "also write the report in the format of JUnit" },
+  concurrency: { value: "count", text: "how many cells run at a time; overrides the eval" },
+  "fail-below": { value: "score", text: "exit with 1 if the mean of an eval is below it" },
+  "retry-failed": { text: "run cells again that have failed before" },
   run: { text: "run tasks; --no-run leaves them to workers on the same store" },
 };
 
@@ -250,6 +261,19 @@ Sessions are stored in .rivulet/. Continue one with --session or /resume.`,
   rivulet cost                       all sessions, by agent and model
   rivulet cost a1b2c3d4 --by path    one session
   rivulet cost --by day --from 2026-11-01 --json`,
+  },
+  eval: {
+    operands: "[file or name]",
+    summary: "run evals: cases, agents side by side, and scores",
+    flags: ["config", "json", "junit", "concurrency", "fail-below", "retry-failed"],
+    most: 1,
+    details: `Runs the evals that files such as capitals.eval.ts export. Runs and judgements are in the store, so an eval that was interrupted continues, and one that has ended is read back.
+
+Exit codes: 0 scored, 1 below --fail-below, with errors or with cells that did not run, 2 wrong usage or settings, 130 interrupted.
+
+  rivulet eval
+  rivulet eval capitals --fail-below 0.8 --junit report.xml
+  rivulet eval --json | jq .total.score`,
   },
   watch: {
     operands: "[task or session]",

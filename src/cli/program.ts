@@ -3,6 +3,7 @@ import { serveEditor } from "./acp.ts";
 import { type Arguments, type CommandName, readArguments } from "./arguments.ts";
 import { type Console, openConsole } from "./console.ts";
 import { showCost } from "./cost.ts";
+import { evalCommand } from "./eval.ts";
 import { initProject } from "./init.ts";
 import { serveMcp } from "./mcp.ts";
 import { migrateStore } from "./migrate.ts";
@@ -30,6 +31,7 @@ const commands: Readonly<Record<CommandName, Command>> = {
   init: initProject,
   tasks: tasksCommand,
   cost: showCost,
+  eval: evalCommand,
   watch: watchRun,
   replay: replayRun,
   export: exportStore,

@@ -1,5 +1,36 @@
 export { ManualClock } from "./clock.ts";
 
+export {
+  defineEval,
+  type Eval,
+  type EvalCase,
+  type EvalOptions,
+  isEval,
+} from "./evals/eval.ts";
+export {
+  type EvalCell,
+  type EvalReport,
+  type EvalSummary,
+  isError,
+  problemsOf,
+} from "./evals/report.ts";
+export {
+  type EvalProgress,
+  evalSuite,
+  type RunEvalOptions,
+  runEval,
+} from "./evals/run.ts";
+export {
+  agentWasCalled,
+  citationsResolve,
+  contains,
+  costBelow,
+  exact,
+  judge,
+  matchesSchema,
+  type Scorer,
+  stepsBelow,
+} from "./evals/scorers.ts";
 export { type FetchFaults, faultyFetch, type ModelFaults, withFaults } from "./faults.ts";
 export type { CreateFilesystem } from "./filesystem-contract/fixture.ts";
 export { filesystemContract } from "./filesystem-contract.ts";

@@ -14,6 +14,6 @@ it("src/agent has at most 77 files and 16,500 lines without tests", () => {
   expect(agentLines).toBeLessThanOrEqual(16_500);
 });
 
-it("src has at most 81,000 lines without tests and contract suites", () => {
-  expect(sourceSize().lines).toBeLessThanOrEqual(81_000);
+it("src has at most 82,300 lines without tests and contract suites", () => {
+  expect(sourceSize().lines).toBeLessThanOrEqual(82_300);
 });
