@@ -65,7 +65,10 @@ export function planCells(
   );
 }
 
-/** The agent with the store of the eval, so that its runs can be read there. */
+/**
+ * The agent on the store of the eval. Its id is another one, so that a server on the same store, whose agent may have
+ * another prompt, takes up none of its runs, and files of the agent stay as they are.
+ */
 function agentOn(agent: Agent, store: Store): Agent {
   const settings = settingsBehind(agent);
   if (settings === undefined)
@@ -73,11 +76,11 @@ function agentOn(agent: Agent, store: Store): Agent {
       `The agent ${agent.name} does not run in this process.`,
       "Pass a ReActAgent or a HarnessAgent.",
     );
-  if (settings.store === store) return agent;
+  const agentId = `${settings.agentId}@eval`;
   const harness = harnessBehind(agent);
-  if (harness === undefined) return agentWith(agent, { store });
+  if (harness === undefined) return agentWith(agent, { store, agentId });
   const { options, clock } = harness;
-  return new HarnessAgent({ ...options, store, clock });
+  return new HarnessAgent({ ...options, store, clock, agentId });
 }
 
 /** What a stored reply depends on, as far as it can be compared. */

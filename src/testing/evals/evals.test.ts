@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { z } from "zod";
-import { agentTool, ReActAgent, type ReActAgentOptions, tool } from "../../index.ts";
+import { agentTool, HarnessAgent, ReActAgent, type ReActAgentOptions, tool } from "../../index.ts";
 import { memoryStore } from "../../store/index.ts";
 import { type Script, scriptedModel } from "../scripted-model.ts";
 import { defineEval, type EvalOptions } from "./eval.ts";
@@ -211,6 +211,24 @@ describe("runEval", () => {
     expect(late.total).toMatchObject({ scored: 2, notRun: 4 });
     const unpriced = run({ ...options, agent: agent(() => "Paris"), budget: { cost: 1 } });
     await expect(unpriced).rejects.toMatchObject({ code: "invalid_settings" });
+  });
+
+  it("runs agents with a workspace on its store, under an id that no server has", async () => {
+    const script: Script = ({ prompt, tools }) =>
+      tools?.some(({ name }) => name === "agent_spawn") &&
+      !prompt.some(({ role }) => role === "tool")
+        ? [{ call: "agent_spawn", input: { agent_id: "helper", task: "Look." } }]
+        : "Paris";
+    const lead = new HarnessAgent({
+      ...{ name: "lead", model: scriptedModel(script), store: memoryStore(), filesystem: false },
+      subagents: [{ name: "helper", description: "Helps.", systemPrompt: "Help." }],
+    });
+    const store = memoryStore();
+    const scorers = { exact: exact(), helped: agentWasCalled("helper") };
+    const { cells } = await run({ agent: lead, scorers }, { store });
+    expect(cells).toMatchObject([{ variant: "lead", score: 1 }]);
+    const tasks = await store.tasks({ rootTaskId: cells[0]?.taskId ?? "" });
+    expect(tasks.map(({ agentId }) => agentId)).toEqual(["lead@eval", "helper"]);
   });
 
   it("stops for a signal, and lets the cells that run end", async () => {
