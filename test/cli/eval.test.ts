@@ -85,6 +85,28 @@ describe.concurrent("rivulet eval", () => {
     expect(calls(cwd)).toBe(5);
   });
 
+  it("lets the running cell end after Ctrl-C, exits with 130, and continues", async () => {
+    const cwd = folder();
+    const file = join(cwd, "evals", "capitals.eval.ts");
+    const interrupted = `import { once } from "node:events";
+      let isFirst = !process.env.CONTINUES;
+      async function interrupt() {
+        if (!isFirst) return;
+        isFirst = false;
+        const interrupted = once(process, "SIGINT");
+        process.kill(process.pid, "SIGINT");
+        await interrupted;
+      }
+      ${readFileSync(file, "utf8").replace("(({ prompt }) => {", "(async ({ prompt }) => { await interrupt();").replace("agent(true)", "agent(false)")}`;
+    writeFileSync(file, interrupted);
+    const stopped = await rivulet(["eval", "--json", "--concurrency", "1"], { cwd });
+    expect(stopped.code).toBe(130);
+    const { total } = JSON.parse(stopped.output) as EvalReport;
+    expect(total).toMatchObject({ scored: 1, notRun: 3 });
+    const { code } = await rivulet(["eval", "--json"], { cwd, env: { CONTINUES: "1" } });
+    expect([code, calls(cwd)]).toEqual([0, 4]);
+  });
+
   it("writes JUnit that a parser reads", async () => {
     const cwd = folder();
     await rivulet(["eval", join("evals", "capitals.eval.ts"), "--junit", "report.xml"], { cwd });
