@@ -200,6 +200,9 @@ describe("runEval", () => {
       ...["scored", "scored", "scored", "not_run", "not_run", "not_run"],
     ]);
     expect(first.cells[3]?.reason).toBe("The budget of the eval is used up: cost.");
+    const reversed = { ...options, cases: many.toReversed(), budget: { cost: 0.05 } };
+    const again = await run(reversed, { store, concurrency: 1 });
+    expect(again.total).toMatchObject({ scored: 3, notRun: 3 }); // what has ended counts first
     expect((await run(options, { store })).total).toMatchObject({ scored: 6, notRun: 0 });
     let now = 0;
     const clock = { now: () => now, sleep: () => Promise.resolve() };
