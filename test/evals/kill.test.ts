@@ -40,9 +40,19 @@ function callsIn(folder: string): ReadonlyMap<string, number> {
   return calls;
 }
 
-/** A report without what depends on the time. */
-function timeless(report: EvalReport | undefined): unknown {
-  return JSON.parse(JSON.stringify(report), (key, value) => (key === "ms" ? undefined : value));
+const used = new Set(["ms", "bill", "judging", "usage", "costs", "unpriced_tokens"]);
+
+/** A report without what the cells used: a model call that a kill has interrupted is made, and paid, again. */
+function outcomes(report: EvalReport | undefined): unknown {
+  return JSON.parse(JSON.stringify(report), (key, value) => (used.has(key) ? undefined : value));
+}
+
+/** What the runs and judges used whose calls were made once in both. */
+function billsOf(report: EvalReport | undefined, isOnce: (call: string) => boolean): unknown {
+  return report?.cells.map(({ case: name, variant, bill, judging }) => [
+    isOnce(`${variant} ${name}`) && bill,
+    isOnce(`judge ${name}`) && judging,
+  ]);
 }
 
 const sum = (calls: ReadonlyMap<string, number>) => [...calls.values()].reduce((a, b) => a + b, 0);
@@ -73,5 +83,10 @@ it("an eval that is killed again and again runs no finished cell twice, and repo
   for (const [cell, count] of finished) expect([cell, calls.get(cell)]).toEqual([cell, count]);
   expect([...calls.keys()].sort()).toEqual([...once.keys()].sort());
   expect(sum(calls)).toBeLessThanOrEqual(sum(once) + kills * concurrency);
-  expect(timeless(report)).toEqual(timeless(expected.report));
+  expect(outcomes(report)).toEqual(outcomes(expected.report));
+  const isOnce = (call: string) => calls.get(call) === once.get(call);
+  expect([...once.keys()].filter(isOnce).length).toBeGreaterThanOrEqual(
+    once.size - kills * concurrency,
+  );
+  expect(billsOf(report, isOnce)).toEqual(billsOf(expected.report, isOnce));
 });

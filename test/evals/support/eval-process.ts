@@ -41,7 +41,7 @@ function agent(variant: string, error: number): ReActAgent {
 
 const judgeModel = scriptedModel(({ prompt }) => {
   const asked = JSON.stringify(prompt.findLast(({ role }) => role === "user")?.content);
-  note("call", `judge of ${/What is.*?\d+\./.exec(asked)?.[0]}`);
+  note("call", `judge case ${/What is (\d+)/.exec(asked)?.[1]}`);
   return [{ call: "generate_response", input: { score: 0.5, why: "Short." } }];
 });
 
