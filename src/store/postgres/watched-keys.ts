@@ -91,15 +91,16 @@ export class WatchedKeys {
 
   /** Notes a change that this process wrote. Changes of others before it stay to be found. */
   changed(conversation: string, revision: number): void {
-    let isWatched = false;
+    let mayBeWatched = false;
     for (const watched of this.#keys.values()) {
       if (watched.kind === "log") continue;
-      if ((watched.conversation ?? watched.id) !== conversation) continue;
-      isWatched = true;
-      if (watched.seen === revision - 1) watched.seen = revision;
+      const isOfIt = (watched.conversation ?? watched.id) === conversation;
+      // Before the first look, a key may be of any conversation.
+      mayBeWatched ||= isOfIt || watched.conversation === undefined;
+      if (isOfIt && (watched.seen ?? 0) === revision - 1) watched.seen = revision;
     }
-    const known = this.#revisions.get(conversation);
-    if (isWatched ? known !== revision - 1 : (known ?? revision - 1) !== revision - 1) return;
+    const known = this.#revisions.get(conversation) ?? (mayBeWatched ? 0 : revision - 1);
+    if (known !== revision - 1) return;
     this.#revisions.delete(conversation);
     this.#revisions.set(conversation, revision);
     if (this.#revisions.size > maxRevisions) {
@@ -127,6 +128,8 @@ export class WatchedKeys {
       ]);
       for (const [place, conversation, revision] of rows) {
         const watched = others[place - 1] as WatchedKey;
+        // What does not exist yet has no changes, and may begin in any conversation.
+        if (conversation === null && watched.conversation === undefined) continue;
         if (conversation !== null) watched.conversation = conversation;
         this.#found(watched, revision ?? 0);
       }
@@ -144,7 +147,8 @@ export class WatchedKeys {
   }
 
   #found(watched: WatchedKey, current: number): void {
-    const { kind, id, seen = kind === "log" ? -1 : 0 } = watched;
+    const { kind, id, conversation = id } = watched;
+    const seen = watched.seen ?? (kind === "log" ? -1 : (this.#revisions.get(conversation) ?? 0));
     watched.seen = current;
     if (current === seen) return;
     // The number tells a reader that has these events that there is nothing new.
