@@ -23,6 +23,7 @@ const blobMs = 30_000;
 export class NativeLink implements RemoteLink {
   readonly url: string;
   readonly limits: RemoteLimits;
+  readonly enforcesBudget = true;
   readonly #server: Server;
   readonly #agent: string;
 

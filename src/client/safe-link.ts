@@ -15,11 +15,12 @@ export function withoutSecrets(link: RemoteLink, secretsOf: () => readonly strin
     work.catch((error: unknown) => {
       throw errorWithoutSecrets(secretsOf(), error);
     });
-  const { url, limits, budget } = link;
+  const { url, limits, budget, enforcesBudget } = link;
   return {
     ...(url !== undefined && { url: hide(url) }),
     limits,
     ...(budget && { budget }),
+    ...(enforcesBudget && { enforcesBudget }),
     start: async (...args) => hide(await safely(link.start(...args))),
     async *events(...args) {
       try {

@@ -43,6 +43,8 @@ export type OutputOf<S> = S extends StandardSchema<infer _I, infer O> ? O : unde
 /** The limits of a task and all its descendants together. */
 export interface Budget {
   readonly tokens?: number;
+  /** How many tasks may be started, the task itself included. */
+  readonly agents?: number;
   readonly cost?: number;
   readonly wallMs?: number;
   readonly iterations?: number;

@@ -14,6 +14,7 @@ import type {
 
 const limits: Fields<Budget> = {
   tokens: is.amount,
+  agents: is.count,
   cost: is.amount,
   wallMs: is.amount,
   iterations: is.amount,

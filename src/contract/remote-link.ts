@@ -66,6 +66,8 @@ export interface RemoteLink {
   readonly limits: RemoteLimits;
   /** The limits of each task that the declaration of the agent sets. */
   readonly budget?: Budget;
+  /** Whether its server ends a task that has used up the budget of its start. */
+  readonly enforcesBudget?: boolean;
   /**
    * Starts a task and resolves to its `remoteId`. The same `taskId` is the same start: a repeated call starts nothing.
    */

@@ -184,6 +184,81 @@ describe("a wall-time budget", () => {
   });
 });
 
+describe("a budget of agents", () => {
+  it("refuses another start, and lets the run continue", async () => {
+    const helper = new ReActAgent({ name: "helper", model: scriptedModel(() => "Done.") });
+    const store = memoryStore();
+    const both = [1, 2].map((n) => ({ call: "helper", input: { prompt: `${n}` } }));
+    const model = scriptedModel([both, both, "Enough."]);
+    const agent = new ReActAgent({ name: "lead", model, store, tools: [agentTool(helper)] });
+    const reply = await agent.call("Go.", { ...session, budget: { agents: 3 } });
+    expect(reply.text).toBe("Enough.");
+    const { results } = await whatIsLeft(store, reply);
+    const refused = expect.stringMatching(/The budget allows no more agents\.$/);
+    expect(results.map(inShort)).toEqual(["success: Done.", "success: Done.", refused, refused]);
+    expect(await store.tasks({})).toHaveLength(3);
+  });
+});
+
+describe("a budget that is used up", () => {
+  it("ends a background child, whatever it does", async () => {
+    const hangs: Script = () => [{ hang: true }];
+    const helper = new ReActAgent({ name: "helper", model: scriptedModel(hangs) });
+    const start = tool({
+      name: "start",
+      description: "Starts it.",
+      execute: async (_, { runChild }) =>
+        (await runChild(helper, "Go.", { agentId: "helper", mode: "background" })).status,
+    });
+    const store = memoryStore();
+    const model = scriptedModel([[{ call: "start" }], "More."]);
+    const agent = new ReActAgent({ name: "lead", model, store, tools: [start] });
+    const run = agent.run("Go.", { ...session, budget: { iterations: 1 }, until: "tree" });
+    for await (const _ of run); // until the child has ended
+    const records = await store.tasks({});
+    expect(records.map(({ status, generateReason }) => [status, generateReason])).toEqual([
+      ["incomplete", "budget"],
+      ["incomplete", "budget"],
+    ]);
+  });
+
+  it("counts what a background child uses after its parent was suspended", async () => {
+    const goOn = Promise.withResolvers<void>();
+    const ended = Promise.withResolvers<void>();
+    const works: Script = () => goOn.promise.then(() => "Done.");
+    const hooks = [{ name: "end", postCall: () => ended.resolve() }];
+    const helper = new ReActAgent({ name: "helper", model: scriptedModel(works), hooks });
+    const start = tool({
+      name: "start",
+      description: "Starts it.",
+      execute: async (_, { runChild }) =>
+        (await runChild(helper, "Go.", { agentId: "helper", mode: "background" })).status,
+    });
+    const wait = tool({
+      name: "wait",
+      description: "Waits for it.",
+      needsApproval: true,
+      execute() {
+        goOn.resolve();
+        return ended.promise;
+      },
+    });
+    const model = scriptedModel([[{ call: "start" }], [{ call: "wait" }], "More."]);
+    const agent = new ReActAgent({ name: "lead", model, tools: [start, wait] });
+    let reply = await agent.call("Go.", { ...session, budget: { iterations: 3 } });
+    reply = await agent.call(reply.approvals.map((one) => one.approve()));
+    expect([reply.generateReason, model.calls.length]).toEqual(["budget", 2]);
+  });
+
+  it("is not exceeded by another attempt at a failed reply", async () => {
+    const cut: Script = () => ["Half a", { usage: { outputTokens: 50 } }, { finish: "error" }];
+    const model = scriptedModel(cut);
+    const agent = new ReActAgent({ name: "lead", model, modelExecution: { initialBackoffMs: 0 } });
+    const reply = await agent.call("Go.", { ...session, budget: { tokens: 10 } });
+    expect([reply.generateReason, model.calls.length]).toEqual(["budget", 1]);
+  });
+});
+
 it("shortens oversized arguments in the next request", async () => {
   const store = memoryStore();
   const model = scriptedModel([

@@ -99,9 +99,11 @@ it("usedBy adds up the tasks of a subtree only", () => {
     ["a", 2],
     ["c", 3],
   ]);
-  expect(usedBy(tree, "root", calls)).toEqual({ tokens: 1_111, cost: 7.5, iterations: 6 });
-  expect(usedBy(tree, "a", calls)).toEqual({ tokens: 1_010, cost: 5, iterations: 5 });
-  expect(usedBy(tree, "unknown", calls)).toEqual(nothing);
+  const all = { tokens: 1_111, cost: 7.5, iterations: 6, agents: 4 };
+  expect(usedBy(tree, "root", calls)).toEqual(all);
+  const below = { tokens: 1_010, cost: 5, iterations: 5, agents: 2 };
+  expect(usedBy(tree, "a", calls)).toEqual(below);
+  expect(usedBy(tree, "unknown", calls)).toEqual({ ...nothing, agents: 0 });
 });
 
 describe("prices", () => {

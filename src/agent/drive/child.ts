@@ -93,6 +93,7 @@ async function startChild(
     });
     parent.output.childCalls.add(callId);
   };
+  if (!parent.budget.start()) throw agentsUsedUp();
   const { drives } = conversation;
   const isFull = maxParallel !== undefined && hasAhead(drives, record, maxParallel);
   // A new child's start and beginning go into one commit. A child that may have to wait is stored as queued.
@@ -110,6 +111,13 @@ async function startChild(
     return parent.output.log.commit({ tasks: [queued] });
   });
   return drive(conversation, queued, { ...start, stored });
+}
+
+/** The parent works on with the agents that it has, so its model reads this as a result. */
+function agentsUsedUp(): RivuletError<"budget_used_up"> {
+  return new RivuletError("budget_used_up", "The budget allows no more agents.", {
+    hint: "Continue with the results that you have, or raise `budget.agents`.",
+  });
 }
 
 /** The record of a child that a call starts. */
@@ -212,6 +220,7 @@ export async function cancelChildren(
   conversation: Conversation,
   parent: TaskRun,
   which: "all" | "sync",
+  reason: unknown = reasonOf(parent),
 ): Promise<void> {
   const { store, drives, sessionId } = conversation;
   const { rootTaskId, taskId } = parent.identity.ref;
@@ -225,11 +234,11 @@ export async function cancelChildren(
       if (which === "sync" && !isSync) return undefined;
       if (driven) {
         // A drive that had no ancestors yet when they were aborted is aborted here.
-        if (which === "all") conversation.abortTree(record.taskId, reasonOf(parent));
+        if (which === "all") conversation.abortTree(record.taskId, reason);
         return isSync ? driven.ended.catch(() => {}) : undefined;
       }
       hasMore = true;
-      return cancelUndriven(conversation, parent, record);
+      return cancelUndriven(conversation, parent, record, reason);
     });
     await Promise.all(ends);
   }
@@ -250,8 +259,8 @@ async function cancelUndriven(
   conversation: Conversation,
   above: TaskRun,
   record: TaskRecord,
+  reason: unknown = reasonOf(above),
 ): Promise<void> {
-  const reason = reasonOf(above);
   const { taskId, mode, parentTaskId } = record;
   const isChild = parentTaskId === above.identity.ref.taskId;
   const driven = conversation.drives.get(taskId);

@@ -2,6 +2,7 @@ import { RivuletError, rivuletErrorOf } from "../../base/error.ts";
 import type { Awaitable } from "../../base/time.ts";
 import type { Agent, Commit, Lease, Post, Store, TaskRecord } from "../../contract/index.ts";
 import { isTerminal } from "../../protocol/index.ts";
+import type { BudgetMeter } from "../base/budget.ts";
 import { LogWriter, type Step } from "../events/log-writer.ts";
 import { executorLost } from "../loop/ending.ts";
 import { cancelReason, reasonText } from "../loop/inbox.ts";
@@ -30,6 +31,8 @@ export class Conversation implements TaskConversation {
   readonly sessionId: string;
   /** The tasks that run now, by id. */
   readonly drives = new Map<string, Drive>();
+  /** The meters of tasks that were opened here, until none is driven: background children share those of their parents. */
+  readonly meters = new Map<string, BudgetMeter>();
   /** The children behind links with unfinished tasks, by id; `remote` opens them. */
   readonly linked = new Map<string, Promise<unknown>>();
   /** The tasks that write to the sessions of tasks behind links, by session. */
@@ -288,6 +291,7 @@ export class Conversation implements TaskConversation {
   release({ record, rows, task }: Drive): void {
     const { taskId, mode, parentTaskId = "", status } = record;
     this.drives.delete(taskId);
+    if (this.drives.size === 0) this.meters.clear();
     this.handOver.rested(taskId);
     if (status !== "suspended") this.process.childAgents.delete(taskId);
     for (const { id } of rows) this.#tried.add(id);

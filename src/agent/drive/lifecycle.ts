@@ -22,7 +22,7 @@ import {
   type TerminalStatus,
   WrittenItem,
 } from "../../protocol/index.ts";
-import { BudgetMeter } from "../base/budget.ts";
+import { BudgetMeter, type Used } from "../base/budget.ts";
 import { unknownEffectResult } from "../base/prompts.ts";
 import { TaskEmitter } from "../events/emit.ts";
 import { foldTask } from "../events/fold-log.ts";
@@ -121,12 +121,7 @@ export async function openTask(open: OpenTask): Promise<TaskRun> {
       isResting: false,
     },
     scope,
-    budget: new BudgetMeter(
-      { ...settings.budget, ...record.budget },
-      settings.clock,
-      { ...used, wallMs: record.workedMs ?? 0 },
-      parent?.budget,
-    ),
+    budget: meterOf(open, settings, used),
     trace,
   };
   Object.freeze(Object.assign(scope.hookContext, { [taskKey]: task })); // they refer to each other
@@ -135,6 +130,21 @@ export async function openTask(open: OpenTask): Promise<TaskRun> {
     task.control.calls.abort(controller.signal.reason);
   });
   return task;
+}
+
+/** The meter of a task; one that this process has opened before continues. */
+function meterOf(
+  { conversation: { meters }, state: { record }, parent }: OpenTask,
+  settings: AgentSettings,
+  used: Used,
+): BudgetMeter {
+  const { taskId, workedMs: wallMs = 0 } = record;
+  const limits = { ...settings.budget, ...record.budget };
+  const meter =
+    meters.get(taskId)?.resume(limits, wallMs) ??
+    new BudgetMeter(limits, settings.clock, { ...used, wallMs }, parent?.budget);
+  meters.set(taskId, meter);
+  return meter;
 }
 
 function identityOf({ task, source }: HookContext, parent: TaskRun | undefined): TaskIdentity {

@@ -1,7 +1,7 @@
 import { after } from "../../base/clock.ts";
 import { isCancel, longestTimer } from "../../base/time.ts";
 import type { Message, Post } from "../../contract/index.ts";
-import { TimeUsedUp } from "../base/budget.ts";
+import { BudgetUsedUp } from "../base/budget.ts";
 import { interruptedResult, tooLateResult } from "../base/prompts.ts";
 import { TurnInterrupted } from "../model/turn.ts";
 import { act } from "./act.ts";
@@ -38,6 +38,7 @@ export async function runLoop(task: TaskRun, input: readonly Message[]): Promise
   } catch (error) {
     if (task.conversation.lost.signal.aborted) throw task.conversation.lost.signal.reason;
     if (isInterruption(task, error)) return cancel(task);
+    if (error instanceof BudgetUsedUp) return editReply(task, await endOfBudget(task));
     return fail(task, error);
   } finally {
     stopClock?.();
@@ -65,7 +66,7 @@ function stopWhenTimeIsUp({ budget, control, settings }: TaskRun): (() => void) 
   const { leftMs } = budget;
   if (leftMs > longestTimer) return undefined; // the check before each model call applies
   return after(settings.clock, Math.max(0, leftMs), () =>
-    control.controller.abort(new TimeUsedUp("The time of the task's budget is over.")),
+    control.controller.abort(new BudgetUsedUp()),
   );
 }
 
@@ -103,7 +104,7 @@ async function reasonWithin(
   refuseTooManyTries(task);
   if ((lastRepeat(task.transcript.messages, task.identity.ref.taskId)?.times ?? 0) > 3)
     return incomplete(task, "no_progress");
-  if (task.budget.isUsedUp) return incomplete(task, "budget");
+  if (task.budget.isUsedUp) return endOfBudget(task);
   const { maxIters } = task.settings;
   const isSentBack = task.transcript.messages.at(-1)?.metadata?.goto === true;
   // A hook may exceed the limit, but not without end.
@@ -133,12 +134,18 @@ async function done(task: TaskRun): Promise<RestingEnding | undefined> {
   return undefined;
 }
 
+/** Ends a task whose budget is used up, with its background children. */
+async function endOfBudget(task: TaskRun): Promise<RestingEnding> {
+  await task.conversation.cancelChildren(task, "all", new BudgetUsedUp());
+  return incomplete(task, "budget");
+}
+
 /** Ends a task that was cancelled, with its descendants and its calls. */
 async function cancel(task: TaskRun): Promise<RestingEnding> {
   await takeInbox(task, "step"); // takes the row of the cancel
   await task.conversation.cancelChildren(task, "all");
   await settlePending(task, "interrupted", interruptedResult);
-  const isLate = task.control.controller.signal.reason instanceof TimeUsedUp;
+  const isLate = task.control.controller.signal.reason instanceof BudgetUsedUp;
   return isLate ? incomplete(task, "budget") : cancelled(task);
 }
 

@@ -10,7 +10,7 @@ import type {
   UpcomingTurn,
 } from "../../contract/index.ts";
 import { addShare, addUsage, dayOf, noUsage, type Usage } from "../../protocol/index.ts";
-import { addCost, type Money, priceOf } from "../base/budget.ts";
+import { addCost, BudgetUsedUp, type Money, priceOf } from "../base/budget.ts";
 import {
   blankReplyPrompt,
   citationPrompt,
@@ -50,13 +50,19 @@ type Purpose = "reply" | "summary";
 /** Makes one model call; a prompt whose length the provider refuses is tried once more if a hook can shorten it. */
 export async function reason(task: TaskRun, purpose: Purpose = "reply"): Promise<void> {
   await prepareTurn(task, "turn");
+  assertLeft(task); // a hook may have called a model
   try {
     await takeTurn(task, purpose);
   } catch (error) {
     const isOverflow = error instanceof RivuletError && error.code === "context_overflow";
     if (!isOverflow || !(await prepareTurn(task, "overflow"))) throw error;
+    assertLeft(task);
     await takeTurn(task, purpose);
   }
+}
+
+function assertLeft({ budget }: TaskRun): void {
+  if (budget.isUsedUp) throw new BudgetUsedUp();
 }
 
 /** Lets hooks add to the transcript before a model call; returns whether one has shortened what the model sees. */
@@ -115,7 +121,8 @@ async function takeTurn(task: TaskRun, purpose: Purpose): Promise<void> {
   const onWaste = ({ usage, model }: Pick<Turn, "usage" | "model">) =>
     countCall(task, usage, nameOf(model), true);
   try {
-    const dependencies = { ids, clock, random: Math.random, execution, onWaste };
+    const beforeRetry = () => assertLeft(task);
+    const dependencies = { ids, clock, random: Math.random, execution, onWaste, beforeRetry };
     const turn = await traceModelCall(task, (onRetry) =>
       runTurn(models, sent, sink, { ...dependencies, onRetry }),
     );

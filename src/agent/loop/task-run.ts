@@ -69,7 +69,7 @@ export interface TaskConversation {
     options: ChildOptions & { readonly signal: AbortSignal },
   ): Promise<ChildOutcome>;
   /** Ends descendants that nothing drives; `sync` are only those that calls of the task wait for. */
-  cancelChildren(task: TaskRun, which: "all" | "sync"): Promise<void>;
+  cancelChildren(task: TaskRun, which: "all" | "sync", reason?: Error): Promise<void>;
   /** Cancels a sync child whose call finished without it (timeout or abort). */
   cancelChildOf(task: TaskRun, callId: string): Promise<void>;
   /** Resolves when the sync child of a call has stopped; undefined when none runs here. */

@@ -35,6 +35,8 @@ export interface TurnDependencies {
   readonly onRetry?: (retry: Retry) => void;
   /** Called with the usage of an attempt whose output is not kept; `noUsage` if the provider did not report it. */
   readonly onWaste?: (spent: Pick<Turn, "usage" | "model">) => void;
+  /** Called before another attempt; throws if none may follow. */
+  readonly beforeRetry?: () => void;
 }
 
 const defaultStallMs = 60_000;
@@ -54,7 +56,7 @@ export async function runTurn(
   dependencies: TurnDependencies,
 ): Promise<Turn> {
   const { signal } = request;
-  const { ids, clock, onRetry, onWaste } = dependencies;
+  const { ids, clock, onRetry, onWaste, beforeRetry } = dependencies;
   let collector: Collector | undefined;
   let resolved: LanguageModel | undefined;
   let requestError: RivuletError | undefined;
@@ -73,6 +75,7 @@ export async function runTurn(
         const error = modelError(thrown, nameOf(model), collector.hasOutput);
         const delayMs = retryDelay(error, count, dependencies);
         const next = models[index + 1];
+        if (delayMs !== undefined || next !== undefined) beforeRetry?.();
         if (delayMs !== undefined) {
           onRetry?.({ ...failedAttempt(model, count, error), delayMs });
           await clock.sleep(delayMs, signal);

@@ -29,6 +29,7 @@ import {
   type Usage,
 } from "../../protocol/index.ts";
 import { readPages } from "../../store/index.ts";
+import { BudgetUsedUp } from "../base/budget.ts";
 import { interruptedResult } from "../base/prompts.ts";
 import type { Conversation } from "../drive/conversation.ts";
 import {
@@ -154,6 +155,9 @@ export class RemoteLog {
 
   async #open(record: TaskRecord, parent: TaskRun | undefined, isNew: boolean): Promise<TaskRun> {
     if (parent === undefined) throw forged(`task ${record.taskId} has no parent here`);
+    // It has been started already, without asking.
+    if (isNew && !parent.budget.start())
+      this.runs.get(this.#top.taskId)?.control.controller.abort(new BudgetUsedUp());
     const settings = remoteSettings(parent.settings, record, this.#link);
     const conversation = this.#conversation;
     const run = await openTask({ conversation, settings, state: stateOf(record), parent, isNew });

@@ -4,6 +4,7 @@ import { cancelGraceMs, longestTimer } from "../../base/time.ts";
 import {
   type Agent,
   type AnswerBlock,
+  type Budget,
   endedEarly,
   linkBehind,
   type Post,
@@ -17,7 +18,7 @@ import {
   type TaskRecord,
 } from "../../contract/index.ts";
 import { viaOf } from "../../store/index.ts";
-import { TimeUsedUp } from "../base/budget.ts";
+import { BudgetUsedUp } from "../base/budget.ts";
 import type { Conversation } from "../drive/conversation.ts";
 import { openParent } from "../drive/lifecycle.ts";
 import { cancelled, type Ending, executorLost, failed, incomplete } from "../loop/ending.ts";
@@ -110,6 +111,11 @@ function lostLink(thrown: unknown): RemoteLink {
   return { limits: {}, events, start: refuse, answer: refuse, steer: refuse, cancel: refuse };
 }
 
+/** What is left for a task that has been started already, as its budget. */
+function withItself({ agents, ...left }: Budget): Budget {
+  return { ...left, ...(agents !== undefined && { agents: agents + 1 }) };
+}
+
 /** The record of the remote child that a task belongs to: its own, or that of an ancestor. */
 async function topOf(store: Store, record: TaskRecord): Promise<TaskRecord> {
   const parent = await store.task(record.parentTaskId ?? "");
@@ -140,6 +146,8 @@ export class LinkedChild {
   #reading = new AbortController();
   #sending: Promise<void> | undefined;
   #mustSendMore = false;
+  /** What the server was told to be left when the child started. */
+  #told: Budget = {};
   /** How many rows were sent. */
   #sent = 0;
   /** The number of the last event that the server had when the connection opened. */
@@ -191,6 +199,7 @@ export class LinkedChild {
       onAbort(run.control.controller.signal, () => this.#cancel(run)),
       this.#conversation.onPost(send),
       this.#stopWhenTimeIsUp(run),
+      run.budget.onUsedUp(() => this.#stopAtLimit(run)),
     ];
     try {
       send();
@@ -212,8 +221,14 @@ export class LinkedChild {
     const { leftMs } = budget;
     if (leftMs > longestTimer - lateMs) return () => {};
     return after(this.#clock, Math.max(0, leftMs) + lateMs, () =>
-      controller.abort(new TimeUsedUp("The time of the task's budget is over.")),
+      controller.abort(new BudgetUsedUp()),
     );
+  }
+
+  /** A server that knows the limit ends the task itself; it does not know what others have used since the start. */
+  #stopAtLimit({ budget, control: { controller } }: TaskRun): void {
+    const isItsOwn = this.link.enforcesBudget && budget.hasUsed(this.#told);
+    if (!isItsOwn) controller.abort(new BudgetUsedUp());
   }
 
   async #run(): Promise<void> {
@@ -304,13 +319,14 @@ export class LinkedChild {
     if (isStarted || run === undefined || isCancelled) return;
     const { outputSchema } = run.state.record;
     const { left } = run.budget;
+    this.#told = left ?? {};
     const traceparent = traceparentOf(run);
     const { rootTaskId } = run.identity.ref;
     const request = {
       ...{ taskId, sessionId },
       messages: messagesOf(run).filter(({ metadata }) => metadata?.input),
       mayHaveStarted: this.#isLoaded,
-      ...(left && { budget: left }),
+      ...(left && { budget: withItself(left) }),
       ...(outputSchema && { outputSchema }),
       ...(traceparent !== undefined && { traceparent }),
       via: await viaOf(this.#conversation.store, rootTaskId, run.state.record.depth),
@@ -413,7 +429,7 @@ export class LinkedChild {
   }
 
   async #force(run: TaskRun): Promise<void> {
-    const isLate = run.control.controller.signal.reason instanceof TimeUsedUp;
+    const isLate = run.control.controller.signal.reason instanceof BudgetUsedUp;
     const ending = (task: TaskRun): Ending =>
       isLate ? incomplete(task, "budget") : cancelled(task);
     await this.#end(run, ending);

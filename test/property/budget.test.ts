@@ -1,0 +1,159 @@
+import fc from "fast-check";
+import { expect, it } from "vitest";
+import { z } from "zod";
+import { nextTurn } from "../../src/base/time.ts";
+import {
+  type Agent,
+  agentTool,
+  type Budget,
+  memoryStore,
+  ReActAgent,
+  type Store,
+  type Tool,
+  tool,
+} from "../../src/index.ts";
+import { isDeep } from "../../src/testing/deep.ts";
+import { type Script, scriptedModel } from "../../src/testing.ts";
+
+/** An agent that asks its model for ever: each reply calls its children, some of them in the background. */
+interface Node {
+  readonly tokens: number;
+  readonly children: readonly {
+    readonly node: Node;
+    readonly where: "sync" | "background" | "foreign";
+  }[];
+  readonly own: Budget | undefined;
+}
+
+/** A model call that has ended. */
+interface Call {
+  readonly task: string;
+  /** All tokens so far, its own included. */
+  readonly total: number;
+}
+
+const anyPrompt = z.object({ prompt: z.string() });
+const budget: fc.Arbitrary<Budget> = fc.oneof(
+  fc.record({ tokens: fc.integer({ min: 1, max: 400 }) }),
+  fc.record({ cost: fc.integer({ min: 1, max: 400 }) }),
+  fc.record({ iterations: fc.integer({ min: 1, max: 25 }) }),
+  fc.record({ agents: fc.integer({ min: 1, max: 12 }), tokens: fc.integer({ min: 1, max: 400 }) }),
+);
+const { node } = fc.letrec<{ node: Node }>((tie) => ({
+  node: fc.record({
+    tokens: fc.integer({ min: 1, max: 40 }),
+    children: fc.oneof(
+      { maxDepth: 3, withCrossShrink: true },
+      { weight: 1, arbitrary: fc.constant([]) },
+      {
+        weight: 4,
+        arbitrary: fc.array(
+          fc.record({
+            node: tie("node"),
+            where: fc.constantFrom("sync", "sync", "background", "foreign"),
+          }),
+          { minLength: 1, maxLength: 3 },
+        ),
+      },
+    ),
+    own: fc.oneof(budget, ...Array.from({ length: 4 }, () => fc.constant(undefined))),
+  }),
+}));
+
+it("holds a budget over generated trees to one model call per running agent", async () => {
+  const seen = { beyond: 0, background: 0, foreign: 0, below: 0, full: 0 };
+  const property = fc.asyncProperty(node, budget, async (plan, limit) => {
+    const { store, calls, foreignStores } = await play(plan, limit);
+    const records = await store.tasks({});
+    const [root] = records;
+    expect(root).toMatchObject({ status: "incomplete", generateReason: "budget" });
+    for (const at of [store, ...foreignStores])
+      expect(await at.tasks({ status: ["queued", "in_progress", "suspended"] })).toEqual([]);
+    const most = limit.tokens ?? limit.cost ?? Number.POSITIVE_INFINITY;
+    const beyond = calls.filter(({ total }) => total >= most);
+    expect(beyond).toHaveLength(new Set(beyond.map(({ task }) => task)).size);
+    const { iterations = Number.POSITIVE_INFINITY, agents = Number.POSITIVE_INFINITY } = limit;
+    const late = calls.slice(iterations - 1);
+    expect(late).toHaveLength(new Set(late.map(({ task }) => task)).size);
+    const linked = new Set(records.flatMap(({ remote, taskId }) => (remote ? [taskId] : [])));
+    const started = records.filter(({ parentTaskId = "" }) => !linked.has(parentTaskId));
+    expect(started.length).toBeLessThanOrEqual(agents);
+    seen.beyond += Number(beyond.length > 1);
+    for (const { mode, remote, depth, generateReason } of records) {
+      seen.background += Number(mode === "background");
+      seen.foreign += Number(remote !== undefined);
+      seen.below += Number(depth > 0 && generateReason === "budget");
+    }
+    seen.full += Number(started.length === agents);
+  });
+  await fc.assert(property, { numRuns: isDeep ? 500 : 100 });
+  expect(Object.entries(seen).filter(([, count]) => count < 5)).toEqual([]);
+});
+
+/** Runs a tree whose agents never stop by themselves, and returns what their models were asked. */
+async function play(plan: Node, limit: Budget) {
+  const calls: Call[] = [];
+  const foreignStores: Store[] = [];
+  let total = 0;
+  let count = 0;
+  let prompts = 0;
+  const agentOf = (
+    { tokens, children, own }: Node,
+    store: Store,
+    isForeign: boolean,
+  ): ReActAgent => {
+    const tools = children.map(({ node, where }) => {
+      const far = where === "foreign" ? memoryStore() : store;
+      if (where === "foreign") foreignStores.push(far);
+      const child = agentOf(node, far, isForeign || where === "foreign");
+      if (where === "foreign") return agentTool(foreign(child));
+      return where === "sync" ? agentTool(child) : backgroundTool(child);
+    });
+    const idle = tool({ name: "idle", description: "Waits.", input: anyPrompt, execute: () => "" });
+    const name = `agent_${count++}`;
+    const script: Script = async ({ prompt }) => {
+      const [{ content } = { content: "" }] = prompt;
+      for (let turns = tokens % 5; turns > 0; turns--) await nextTurn();
+      // What a foreign agent uses counts when its events arrive.
+      if (!isForeign) total += tokens;
+      if (!isForeign) calls.push({ task: String(content), total });
+      const usage = { inputTokens: tokens, outputTokens: 0 };
+      const names = tools.length === 0 ? ["idle"] : tools.map((one) => one.name);
+      return [...names.map((call) => ({ call, input: { prompt: `Go ${prompts++}.` } })), { usage }];
+    };
+    return new ReActAgent({
+      ...{ name, model: scriptedModel(script), store, tools: [idle, ...tools], maxIters: 10_000 },
+      hooks: [
+        {
+          name: "task",
+          preReasoning: ({ task }, call) => ({ ...call, systemPrompt: task.taskId }),
+        },
+      ],
+      price: ({ total_tokens: amount }) => ({ amount, currency: "EUR" }),
+      ...(own && { budget: own }),
+    });
+  };
+  const store = memoryStore();
+  const root = agentOf(plan, store, false);
+  const run = root.run("Go.", { sessionId: "s", budget: limit, until: "tree" });
+  for await (const _ of run); // until no task of the tree is left
+  return { store, calls, foreignStores };
+}
+
+/** The child goes on in the background, and the parent with its next reply. */
+function backgroundTool(child: ReActAgent): Tool {
+  return tool({
+    ...{ name: child.name, description: "Starts it.", input: anyPrompt },
+    execution: { timeoutMs: null, maxAttempts: 1 },
+    async execute({ prompt }, { runChild }) {
+      const options = { agentId: child.name, mode: "background" } as const;
+      return (await runChild(child, prompt, options)).status;
+    },
+  });
+}
+
+/** The same agent as an object that is not of this package: no budget reaches it. */
+function foreign(agent: ReActAgent): Agent {
+  const { name, run, approvals } = agent;
+  return { name, run: run.bind(agent), approvals: approvals.bind(agent) } as Agent;
+}
