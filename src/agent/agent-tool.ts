@@ -1,33 +1,61 @@
 import { RivuletError } from "../base/error.ts";
-import { type Field, readArgument, readOptions, required, text } from "../base/options.ts";
-import { type Agent, agentField, type Block } from "../contract/index.ts";
+import { type Field, flag, readArgument, readOptions, required, text } from "../base/options.ts";
+import { type Agent, agentField, type Block, type Budget } from "../contract/index.ts";
 import { incompleteReason } from "./loop/child-outcome.ts";
 import type { ChildOutcome } from "./tool/context.ts";
 import { jsonSchema } from "./tool/schema.ts";
 import { type Tool, tool } from "./tool/tool.ts";
 
+/** The argument with which a model limits a child. */
+const budgetSchema = {
+  type: "object",
+  description: "The most that the agent and the agents below it may use.",
+  properties: {
+    tokens: { type: "integer", minimum: 1 },
+    cost: { type: "number", exclusiveMinimum: 0 },
+    agents: { type: "integer", minimum: 1 },
+  },
+  additionalProperties: false,
+} as const;
+
 /** A whole agent as a tool: each call runs it as a child task, which streams in its parent's log. */
 export function agentTool(
   agent: Agent,
-  options: { readonly name?: string; readonly description?: string } = {},
+  options: {
+    readonly name?: string;
+    readonly description?: string;
+    /** True: the model may limit a call with `budget`, within what is left. */
+    readonly budget?: boolean;
+  } = {},
 ): Tool {
   readArgument("agent", agent, required(agentField));
-  const read = readOptions("agentTool()", options, { name: text, description: text });
-  const { name = agent.name, description = agent.description ?? `Asks the agent ${agent.name}.` } =
-    read;
+  const read = readOptions("agentTool()", options, {
+    name: text,
+    description: text,
+    budget: flag,
+  });
+  const {
+    name = agent.name,
+    budget: hasBudget,
+    description = agent.description ?? `Asks the agent ${agent.name}.`,
+  } = read;
   return tool({
     name,
     description,
-    input: jsonSchema<{ prompt: string }>({
+    input: jsonSchema<{ prompt: string; budget?: Budget }>({
       type: "object",
-      properties: { prompt: { type: "string", description: "The task, complete in itself." } },
+      properties: {
+        prompt: { type: "string", description: "The task, complete in itself." },
+        ...(hasBudget && { budget: budgetSchema }),
+      },
       required: ["prompt"],
     }),
     idempotent: true, // a child is found again by its call
     // A child may take as long as it takes: it has limits of its own.
     execution: { timeoutMs: null, maxAttempts: 1 },
-    async execute({ prompt }, context) {
-      return childResult(await context.runChild(agent, prompt, { agentId: name }));
+    async execute({ prompt, budget }, context) {
+      const limits = hasBudget && budget && { budget };
+      return childResult(await context.runChild(agent, prompt, { agentId: name, ...limits }));
     },
   });
 }

@@ -1,5 +1,5 @@
 export { agentTool, childResult } from "./agent-tool.ts";
-export type { Money } from "./base/budget.ts";
+export { lowerBudget, type Money } from "./base/budget.ts";
 export { backoffMs, type Execution, executionField } from "./base/execution.ts";
 export { placeholders, toolErrors } from "./base/prompts.ts";
 export { answerRows } from "./drive/answers.ts";

@@ -1,5 +1,6 @@
 import type { Awaitable } from "../base/time.ts";
 import type { Progress, Source, Usage } from "../protocol/index.ts";
+import type { Budget } from "./agent.ts";
 import type {
   Block,
   CompactionBlock,
@@ -68,6 +69,8 @@ export interface HookContext {
   readonly source?: Source;
   readonly messages: readonly Message[];
   readonly state: Map<string, unknown>;
+  /** What is left of the limits of the task and of the tasks above it; undefined without limits. */
+  budgetLeft(): Budget | undefined;
 }
 
 /** A model call that is about to be made. */

@@ -1,10 +1,11 @@
 import { isDeepStrictEqual } from "node:util";
-import { jsonSchema, postCancel, runFields } from "../agent/index.ts";
+import { jsonSchema, lowerBudget, postCancel, runFields, settingsBehind } from "../agent/index.ts";
 import { RivuletError } from "../base/error.ts";
 import * as is from "../base/options.ts";
 import {
   type Answer,
   type AnswerBlock,
+  type Budget,
   budgetField,
   type Input,
   type Message,
@@ -205,7 +206,7 @@ async function start(call: Call): Promise<Response> {
   const isText = Array.isArray(given) ? given.some((one) => !isAnswer(one)) : given !== undefined;
   const isKnown = taskId !== undefined && (await services.store.task(taskId)) !== undefined;
   const options = {
-    ...optionsOf(body),
+    ...optionsOf(body, settingsBehind(agent)?.budget),
     ...(isText && taskId !== undefined && { taskId }),
     ...(await originOf(call, body)),
   };
@@ -223,13 +224,14 @@ async function start(call: Call): Promise<Response> {
 }
 
 /** The options of a run that its body names. */
-function optionsOf(body: StartBody) {
+function optionsOf(body: StartBody, own: Budget | undefined) {
   return {
     ...(body.session_id !== undefined && { sessionId: body.session_id }),
     ...(body.metadata && { metadata: body.metadata }),
     ...(body.on_busy && { onBusy: body.on_busy }),
     ...(body.on_suspended && { onSuspended: body.on_suspended }),
-    ...(body.budget && { budget: body.budget }),
+    // A client may lower the limits of the agent, not raise them.
+    ...(body.budget && { budget: lowerBudget(own, body.budget) }),
     ...(body.model !== undefined && { model: body.model }),
     ...(body.priority !== undefined && { priority: body.priority }),
     ...(body.outside_tools && { outsideTools: body.outside_tools }),

@@ -1,6 +1,14 @@
 import { describe, expect, it } from "vitest";
 import { z } from "zod";
-import { agentTool, type Budget, memoryStore, ReActAgent, tool } from "../../src/index.ts";
+import {
+  agentTool,
+  type Budget,
+  type HookContext,
+  memoryStore,
+  ReActAgent,
+  type ReActAgentOptions,
+  tool,
+} from "../../src/index.ts";
 import { ManualClock, type Script, scriptedModel } from "../../src/testing.ts";
 import { inShort, whatIsLeft } from "./support/run-script.ts";
 
@@ -197,6 +205,59 @@ describe("a budget of agents", () => {
     const refused = expect.stringMatching(/The budget allows no more agents\.$/);
     expect(results.map(inShort)).toEqual(["success: Done.", "success: Done.", refused, refused]);
     expect(await store.tasks({})).toHaveLength(3);
+  });
+});
+
+describe("the budget of a child", () => {
+  const helperWith = (model: ReActAgentOptions["model"]) =>
+    new ReActAgent({ name: "helper", model });
+  const lead = (model: ReActAgentOptions["model"], helper: ReActAgent, store = memoryStore()) =>
+    new ReActAgent({
+      ...{ name: "lead", model, store, tools: [agentTool(helper, { budget: true })] },
+      price: () => ({ amount: 1, currency: "EUR" }),
+    });
+
+  it("can be set by the model of its parent, within what is left", async () => {
+    const ask = (budget: Budget) => [{ call: "helper", input: { prompt: "Go.", budget } }];
+    const works: Script = ({ callIndex }) => [{ call: "look", input: { n: callIndex } }];
+    const model = scriptedModel([ask({ cost: 9 }), ask({ cost: 2 }), "Done."]);
+    const store = memoryStore();
+    const reply = await lead(model, helperWith(scriptedModel(works)), store).call("Go.", {
+      ...session,
+      budget: { cost: 5 },
+    });
+    const { results } = await whatIsLeft(store, reply);
+    expect(results.map(inShort)).toEqual([
+      expect.stringContaining("`budget.cost` is 9, and 4 is left."),
+      expect.stringContaining("reason: its budget is used up"),
+    ]);
+    const [, child] = await store.tasks({});
+    expect(child).toMatchObject({ budget: { cost: 2 }, cost: { amount: "2" } });
+  });
+
+  it("counts a child without a price by the price of its parent", async () => {
+    const works: Script = ({ callIndex }) => [{ call: "look", input: { n: callIndex } }];
+    const child = scriptedModel(works);
+    const model = scriptedModel([[{ call: "helper", input: { prompt: "Go." } }]]);
+    const agent = lead(model, helperWith(child));
+    const reply = await agent.call("Go.", { ...session, budget: { cost: 3 } });
+    expect([reply.generateReason, child.calls.length]).toEqual(["budget", 2]);
+  });
+
+  it("is known to hooks and tools", async () => {
+    const seen: unknown[] = [];
+    const look = tool({
+      name: "look",
+      description: "Looks.",
+      execute: (_, { budgetLeft }) => void seen.push(budgetLeft()),
+    });
+    const preReasoning = ({ budgetLeft }: HookContext) => void seen.push(budgetLeft());
+    const hooks = [{ name: "see", preReasoning }];
+    const model = scriptedModel([[{ call: "look" }], "Done."]);
+    const agent = new ReActAgent({ name: "lead", model, tools: [look], hooks });
+    await agent.call("Go.", { ...session, budget: { iterations: 5, agents: 2 } });
+    const left = [5, 4, 4].map((iterations) => ({ iterations, agents: 1 }));
+    expect(seen).toEqual(left);
   });
 });
 

@@ -8,12 +8,12 @@ it("a hello runs at most 37 files of src/agent", () => {
   expect(files.length).toBeLessThanOrEqual(37);
 });
 
-it("src/agent has at most 77 files and 16,500 lines without tests", () => {
+it("src/agent has at most 77 files and 16,700 lines without tests", () => {
   const { agentFiles, agentLines } = sourceSize();
   expect(agentFiles).toBeLessThanOrEqual(77);
-  expect(agentLines).toBeLessThanOrEqual(16_500);
+  expect(agentLines).toBeLessThanOrEqual(16_700);
 });
 
-it("src has at most 82,300 lines without tests and contract suites", () => {
-  expect(sourceSize().lines).toBeLessThanOrEqual(82_300);
+it("src has at most 82,500 lines without tests and contract suites", () => {
+  expect(sourceSize().lines).toBeLessThanOrEqual(82_500);
 });

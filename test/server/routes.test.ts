@@ -104,6 +104,22 @@ describe("POST /v1/tasks", () => {
     expect(JSON.stringify(ended)).toMatch(/budget/);
   });
 
+  it("lowers the budget of the agent, and does not raise it", async () => {
+    const script = ({ callIndex }: { callIndex: number }) => [
+      { call: "look", input: { callIndex } },
+    ];
+    const { ann, store } = await world(script, { budget: { iterations: 3 } });
+    for (const [iterations, calls] of [
+      [2, 2],
+      [9, 3],
+    ] as const) {
+      const { body } = await ann.post("/v1/tasks", { ...start, budget: { iterations } });
+      await settle(ann, body.id);
+      const record = (await store.tasks({})).find(({ taskId }) => taskId === body.id);
+      expect(record).toMatchObject({ generateReason: "budget", budget: { iterations: calls } });
+    }
+  });
+
   it("answers approvals with `answers`, denies them with `on_suspended`, and resumes without input", async () => {
     const { ann } = await world(({ assistantCount }) =>
       assistantCount % 2 === 0 ? remove : "Done.",

@@ -48,7 +48,7 @@ const endingLimits = ["tokens", "cost", "iterations", "wallMs"] as const;
 const limitNames = [...endingLimits, "agents"] as const satisfies (keyof Budget)[];
 
 /** The lower limit of two budgets, field by field. */
-export function tighter(one: Budget | undefined, other: Budget | undefined): Budget {
+export function lowerBudget(one: Budget | undefined, other: Budget | undefined): Budget {
   const lower: Mutable<Budget> = { ...one, ...other };
   for (const name of limitNames) {
     const [a, b] = [one?.[name], other?.[name]];
@@ -123,7 +123,7 @@ export class BudgetMeter {
 
   /** What is left of each limit, here and in all parents; undefined without a limit. */
   get left(): Budget | undefined {
-    const left = tighter(this.#ownLeft, this.#parent?.left);
+    const left = lowerBudget(this.#ownLeft, this.#parent?.left);
     return Object.keys(left).length > 0 ? left : undefined;
   }
 

@@ -4,12 +4,14 @@ import { agentKeyOf } from "../../base/id.ts";
 import { isSame } from "../../base/plain.ts";
 import {
   type Agent,
+  type Budget,
   type Input,
   linkBehind,
   type Message,
   type TaskRecord,
 } from "../../contract/index.ts";
 import { isTerminal } from "../../protocol/index.ts";
+import { checkBudget, lowerBudget } from "../base/budget.ts";
 import { TaskEmitter } from "../events/emit.ts";
 import { outcomeOf, standing } from "../loop/child-outcome.ts";
 import { readInput, storedInput } from "../loop/input.ts";
@@ -93,6 +95,8 @@ async function startChild(
     });
     parent.output.childCalls.add(callId);
   };
+  checkBudget(options.budget, (settings.price ?? parent.settings.price) !== undefined);
+  checkLeft(options.budget, parent.budget.left);
   if (!parent.budget.start()) throw agentsUsedUp();
   const { drives } = conversation;
   const isFull = maxParallel !== undefined && hasAhead(drives, record, maxParallel);
@@ -111,6 +115,21 @@ async function startChild(
     return parent.output.log.commit({ tasks: [queued] });
   });
   return drive(conversation, queued, { ...start, stored });
+}
+
+/** Throws if a child is to have more than its parent has left. */
+function checkLeft(asked: Budget = {}, left: Budget = {}): void {
+  for (const [name, most] of Object.entries(left) as [keyof Budget, number][]) {
+    const amount = asked[name];
+    if (amount === undefined || amount <= most) continue;
+    throw new RivuletError(
+      "budget_used_up",
+      `\`budget.${name}\` is ${amount}, and ${most} is left.`,
+      {
+        hint: `Pass at most ${most}, or omit it: what is left limits the child anyway.`,
+      },
+    );
+  }
 }
 
 /** The parent works on with the agents that it has, so its model reads this as a result. */
@@ -136,6 +155,7 @@ function newRecord(
   // A child with the models of its parent has none of its own, so it uses the chosen one.
   const isShared = own && isSame([...own.choices], [...parent.settings.choices]);
   const model = isShared ? parent.state.record.model : undefined;
+  const budget = options.budget && lowerBudget(own?.budget, options.budget);
   const tool = toolIn(parent.transcript.messages, callId);
   return {
     taskId: callId,
@@ -156,6 +176,7 @@ function newRecord(
     status: "queued",
     committedOutput: 0,
     ...(output && { outputSchema: toJsonSchema(output) }),
+    ...(budget && { budget }),
     ...(model !== undefined && { model }),
     ...(maxParallel !== undefined && { maxParallel }),
     ...(tool !== undefined && { tool }),

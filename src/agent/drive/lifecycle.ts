@@ -84,7 +84,12 @@ export async function openTask(open: OpenTask): Promise<TaskRun> {
   const { settings: agent, isNew, isAnnounced } = open;
   const hooked = withHooks(agent, caller.hooks);
   const settings = parent
-    ? { ...hooked, agentId: record.agentId, clock: parent.settings.clock }
+    ? {
+        ...hooked,
+        ...inheritedPrice(hooked, parent, record),
+        agentId: record.agentId,
+        clock: parent.settings.clock,
+      }
     : hooked;
   const log = conversation.log(record.rootTaskId);
   const source = record.depth > 0 ? sourceOf(record) : undefined;
@@ -96,7 +101,8 @@ export async function openTask(open: OpenTask): Promise<TaskRun> {
   state.usage = folded?.usage ?? noUsage;
   state.cost = folded?.cost;
   state.byModel = folded?.byModel ?? [];
-  const scope = scopeOf(open, settings, transcript, source);
+  const budget = meterOf(open, settings, used);
+  const scope = scopeOf(open, settings, transcript, budget, source);
   const task: TaskRun = {
     settings,
     conversation,
@@ -121,7 +127,7 @@ export async function openTask(open: OpenTask): Promise<TaskRun> {
       isResting: false,
     },
     scope,
-    budget: meterOf(open, settings, used),
+    budget,
     trace,
   };
   Object.freeze(Object.assign(scope.hookContext, { [taskKey]: task })); // they refer to each other
@@ -130,6 +136,17 @@ export async function openTask(open: OpenTask): Promise<TaskRun> {
     task.control.calls.abort(controller.signal.reason);
   });
   return task;
+}
+
+/** Without a price of its own, a child below a limit on the cost uses that of its parent: it must not count as free. */
+function inheritedPrice(
+  { price }: AgentSettings,
+  { settings, budget }: TaskRun,
+  record: TaskRecord,
+) {
+  const limit = record.budget?.cost ?? budget.left?.cost;
+  const isCounted = price === undefined && limit !== undefined;
+  return isCounted && settings.price !== undefined && { price: settings.price };
 }
 
 /** The meter of a task; one that this process has opened before continues. */
@@ -158,6 +175,7 @@ function scopeOf(
   { state: { record }, parent, caller = {} }: OpenTask,
   settings: AgentSettings,
   transcript: TaskTranscript,
+  budget: BudgetMeter,
   source: Source | undefined,
 ): TaskScope {
   const given = [caller.context, parent?.scope.context, settings.context, settings.toolkit.context];
@@ -170,6 +188,7 @@ function scopeOf(
       agentId: record.agentId,
       task: refOf(record),
       state: new Map(),
+      budgetLeft: () => budget.left,
       ...(record.userId !== undefined && { userId: record.userId }),
       ...(source && { source }),
     }),

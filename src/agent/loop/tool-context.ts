@@ -1,7 +1,13 @@
 import * as is from "../../base/options.ts";
 import { type Fields, passes, readArgument, readOptions } from "../../base/options.ts";
 import type { HookContext, ToolCall } from "../../contract/index.ts";
-import { agentField, agentIdField, labelField, type ToolChunk } from "../../contract/index.ts";
+import {
+  agentField,
+  agentIdField,
+  budgetField,
+  labelField,
+  type ToolChunk,
+} from "../../contract/index.ts";
 import type { ResultEmitter } from "../events/emit-result.ts";
 import type { ChildOptions, Resumed, ToolContext } from "../tool/context.ts";
 import { type TaskRun, withMessages } from "./task-run.ts";
@@ -25,6 +31,7 @@ const childFields: Fields<ChildOptions> = {
   label: labelField,
   timeoutMs: is.amount,
   child: is.record,
+  budget: budgetField,
   maxParallel: is.count,
   output: is.anything,
 };
@@ -56,6 +63,7 @@ export function toolContext(
       if (signal.aborted || !isUsable || !shown.progress(progress)) return;
       onChunk?.({ type: "progress", ...progress });
     },
+    budgetLeft: () => task.budget.left,
     suspend: suspend ?? refuseToSuspend,
     ...(resumed && { resumed }),
     get: task.scope.context.get,

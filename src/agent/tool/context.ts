@@ -5,6 +5,7 @@ import type {
   Agent,
   AnswerBlock,
   Block,
+  Budget,
   Class,
   ContextLookup,
   Input,
@@ -38,6 +39,8 @@ export interface ToolContext extends LayeredContext {
   readonly attempt: number;
   readonly agent: { readonly name: string; readonly agentId: string };
   readonly messages: readonly Message[];
+  /** What is left of the limits of the task and of the tasks above it; undefined without limits. */
+  budgetLeft(): Budget | undefined;
   /** Streams text or a block into this call's result; the next image replaces an image that is `partial`. */
   emit(chunk: string | Block, options?: { readonly partial?: boolean }): void;
   /** Reports progress; a report without a finite number is ignored. */
@@ -81,6 +84,8 @@ export interface ChildOptions {
   };
   /** The schema of its answer. */
   readonly output?: StandardSchema;
+  /** The limits of the child, within what is left here. */
+  readonly budget?: Budget;
   /** While this many children of this session are at work, the child waits in the queue. */
   readonly maxParallel?: number;
 }
