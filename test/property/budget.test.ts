@@ -8,6 +8,7 @@ import {
   type Budget,
   memoryStore,
   ReActAgent,
+  type Run,
   type Store,
   type Tool,
   tool,
@@ -94,6 +95,7 @@ it("holds a budget over generated trees to one model call per running agent", as
 async function play(plan: Node, limit: Budget) {
   const calls: Call[] = [];
   const foreignStores: Store[] = [];
+  const foreignRuns: Run[] = [];
   let total = 0;
   let count = 0;
   let prompts = 0;
@@ -106,7 +108,7 @@ async function play(plan: Node, limit: Budget) {
       const far = where === "foreign" ? memoryStore() : store;
       if (where === "foreign") foreignStores.push(far);
       const child = agentOf(node, far, isForeign || where === "foreign");
-      if (where === "foreign") return agentTool(foreign(child));
+      if (where === "foreign") return agentTool(foreign(child, foreignRuns));
       return where === "sync" ? agentTool(child) : backgroundTool(child);
     });
     const idle = tool({ name: "idle", description: "Waits.", input: anyPrompt, execute: () => "" });
@@ -137,6 +139,7 @@ async function play(plan: Node, limit: Budget) {
   const root = agentOf(plan, store, false);
   const run = root.run("Go.", { sessionId: "s", budget: limit, until: "tree" });
   for await (const _ of run); // until no task of the tree is left
+  await Promise.allSettled(foreignRuns.map(untilEnded)); // a cancel has reached them, and they end
   return { store, calls, foreignStores };
 }
 
@@ -153,7 +156,16 @@ function backgroundTool(child: ReActAgent): Tool {
 }
 
 /** The same agent as an object that is not of this package: no budget reaches it. */
-function foreign(agent: ReActAgent): Agent {
-  const { name, run, approvals } = agent;
-  return { name, run: run.bind(agent), approvals: approvals.bind(agent) } as Agent;
+function foreign(agent: ReActAgent, runs: Run[]): Agent {
+  const { name, approvals } = agent;
+  const run: Agent["run"] = (input, options) => {
+    const started = agent.run(input, { ...options, until: "tree" });
+    runs.push(started as Run);
+    return started;
+  };
+  return { name, run, approvals: approvals.bind(agent) } as Agent;
+}
+
+async function untilEnded(run: Run): Promise<void> {
+  for await (const _ of run);
 }
