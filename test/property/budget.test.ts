@@ -113,12 +113,8 @@ async function play(plan: Node, limit: Budget) {
     });
     const idle = tool({ name: "idle", description: "Waits.", input: anyPrompt, execute: () => "" });
     const name = `agent_${count++}`;
-    const script: Script = async ({ prompt }) => {
-      const [{ content } = { content: "" }] = prompt;
+    const script: Script = async () => {
       for (let turns = tokens % 5; turns > 0; turns--) await nextTurn();
-      // What a foreign agent uses counts when its events arrive.
-      if (!isForeign) total += tokens;
-      if (!isForeign) calls.push({ task: String(content), total });
       const usage = { inputTokens: tokens, outputTokens: 0 };
       const names = tools.length === 0 ? ["idle"] : tools.map((one) => one.name);
       return [...names.map((call) => ({ call, input: { prompt: `Go ${prompts++}.` } })), { usage }];
@@ -128,7 +124,12 @@ async function play(plan: Node, limit: Budget) {
       hooks: [
         {
           name: "task",
-          preReasoning: ({ task }, call) => ({ ...call, systemPrompt: task.taskId }),
+          // Calls that a cancel has interrupted, and those of foreign agents, are not metered.
+          postReasoning({ task }) {
+            if (isForeign) return;
+            total += tokens;
+            calls.push({ task: task.taskId, total });
+          },
         },
       ],
       price: ({ total_tokens: amount }) => ({ amount, currency: "EUR" }),
