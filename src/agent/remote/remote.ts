@@ -205,6 +205,7 @@ export class LinkedChild {
       send();
       this.#running ??= this.#run();
       await rested.promise;
+      if (!this.log.runs.has(taskId)) await this.log.settled(); // its end may not be stored yet
     } finally {
       for (const stop of stops) stop();
       this.#driven.delete(taskId);
