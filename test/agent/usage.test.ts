@@ -151,4 +151,24 @@ describe("a reply", () => {
     const { usage, totalUsage } = await agent.call("Go.", session);
     expect([usage.total_tokens, totalUsage.total_tokens]).toEqual([2, 9]);
   });
+
+  it("counts a reply of calls that a cancel meets in a hook", async () => {
+    const stop = new AbortController();
+    const lead = new ReActAgent({
+      ...{ name: "lead", model: scriptedModel([[{ call: "ask" }, spent(3, 4)]]), tools: [ask] },
+      hooks: [
+        {
+          name: "stop",
+          async postReasoning() {
+            stop.abort();
+          },
+        },
+      ],
+      price: cent,
+    });
+    const { generateReason, usage, totalUsage } = await lead.call("Go.", { signal: stop.signal });
+    expect(generateReason).toBe("interrupted");
+    expect(usage).toEqual(tokens(3, 4));
+    expect(totalUsage).toEqual(tokens(3, 4));
+  });
 });

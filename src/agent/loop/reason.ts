@@ -156,7 +156,10 @@ async function takeTurn(task: TaskRun, purpose: Purpose): Promise<void> {
     if (content.length > 0) {
       const turn = { content, usage, finishReason: "other", ...(model && { model }) } as const;
       commitTurn(task, assistantMessage(task, messageId, turn, purpose));
-    } else if (task.state.usage !== shown) showUsage(task);
+    } else {
+      if (complete) countCall(task, complete.usage, nameOf(complete.model)); // it has only calls
+      if (task.state.usage !== shown) showUsage(task);
+    }
     throw error;
   }
 }
