@@ -26,7 +26,7 @@ interface Node {
   readonly own: Budget | undefined;
 }
 
-/** A model call that has ended. */
+/** A model call whose reply has arrived; one that a cancel interrupts before is the last of its task, and not metered. */
 interface Call {
   readonly task: string;
   /** All tokens so far, its own included. */
@@ -67,15 +67,12 @@ it("holds a budget over generated trees to one model call per running agent", as
     const { store, calls, foreignStores } = await play(plan, limit);
     const records = await store.tasks({});
     const [root] = records;
-    expect(root).toMatchObject({ status: "incomplete", generateReason: "budget" });
     for (const at of [store, ...foreignStores])
       expect(await at.tasks({ status: ["queued", "in_progress", "suspended"] })).toEqual([]);
-    const most = limit.tokens ?? limit.cost ?? Number.POSITIVE_INFINITY;
-    const beyond = calls.filter(({ total }) => total >= most);
-    expect(beyond).toHaveLength(new Set(beyond.map(({ task }) => task)).size);
-    const { iterations = Number.POSITIVE_INFINITY, agents = Number.POSITIVE_INFINITY } = limit;
-    const late = calls.slice(iterations - 1);
-    expect(late).toHaveLength(new Set(late.map(({ task }) => task)).size);
+    const { agents = Number.POSITIVE_INFINITY } = limit;
+    const beyond = callsBeyond(calls, limit);
+    expect(beyond).toEqual([...new Set(beyond)]);
+    expect(root).toMatchObject({ status: "incomplete", generateReason: "budget" });
     const linked = new Set(records.flatMap(({ remote, taskId }) => (remote ? [taskId] : [])));
     const started = records.filter(({ parentTaskId = "" }) => !linked.has(parentTaskId));
     expect(started.length).toBeLessThanOrEqual(agents);
@@ -90,6 +87,13 @@ it("holds a budget over generated trees to one model call per running agent", as
   await fc.assert(property, { numRuns: isDeep ? 500 : 100 });
   expect(Object.entries(seen).filter(([, count]) => count < 5)).toEqual([]);
 });
+
+/** The tasks of the calls that reached a limit or came after it. */
+function callsBeyond(calls: readonly Call[], { tokens, cost, iterations }: Budget): string[] {
+  const most = tokens ?? cost ?? Number.POSITIVE_INFINITY;
+  const first = (iterations ?? Number.POSITIVE_INFINITY) - 1;
+  return calls.flatMap(({ task, total }, at) => (total >= most || at >= first ? [task] : []));
+}
 
 /** Runs a tree whose agents never stop by themselves, and returns what their models were asked. */
 async function play(plan: Node, limit: Budget) {
@@ -124,11 +128,14 @@ async function play(plan: Node, limit: Budget) {
       hooks: [
         {
           name: "task",
-          // Calls that a cancel has interrupted, and those of foreign agents, are not metered.
+          // The calls of foreign agents are metered only when these have ended.
           postReasoning({ task }) {
             if (isForeign) return;
             total += tokens;
             calls.push({ task: task.taskId, total });
+            const beyond = callsBeyond(calls, limit);
+            // A tree that breaks the law would go on for ever.
+            if (beyond.length > new Set(beyond).size) void run.cancel();
           },
         },
       ],
