@@ -10,6 +10,7 @@ import {
 } from "../../contract/index.ts";
 import type { GenerateReason } from "../../protocol/index.ts";
 import { type IncompleteReason, noUsage, type Suspension } from "../../protocol/index.ts";
+import { BudgetUsedUp } from "../base/budget.ts";
 import { callHooks, hooksAt, readReplyVerdict } from "./hooks.ts";
 import { reasonText } from "./inbox.ts";
 import { isRunnable, type OpenStep } from "./next.ts";
@@ -68,10 +69,22 @@ export function incomplete(task: Spoken, reason: IncompleteReason): RestingEndin
   return { status: "incomplete", generateReason, message, incompleteReason: reason };
 }
 
+/** The budget of the task is used up: its background children end as well. */
+export async function endOfBudget(task: TaskRun): Promise<RestingEnding> {
+  await task.conversation.cancelChildren(task, "all", new BudgetUsedUp());
+  return incomplete(task, "budget");
+}
+
 /** The task was cancelled. */
 export function cancelled(task: TaskRun): RestingEnding {
   const reason = reasonText(task.control.controller.signal.reason);
   return { status: "cancelled", generateReason: "interrupted", message: lastReply(task), reason };
+}
+
+/** The task was aborted: by a cancel, or because its budget is used up. */
+export function aborted(task: TaskRun): RestingEnding {
+  const isLate = task.control.controller.signal.reason instanceof BudgetUsedUp;
+  return isLate ? incomplete(task, "budget") : cancelled(task);
 }
 
 /** The task cannot continue; the error names the task. */

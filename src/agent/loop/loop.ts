@@ -6,10 +6,11 @@ import { interruptedResult, tooLateResult } from "../base/prompts.ts";
 import { TurnInterrupted } from "../model/turn.ts";
 import { act } from "./act.ts";
 import {
-  cancelled,
+  aborted,
   completed,
   type Ending,
   editReply,
+  endOfBudget,
   failed,
   incomplete,
   type RestingEnding,
@@ -134,19 +135,12 @@ async function done(task: TaskRun): Promise<RestingEnding | undefined> {
   return undefined;
 }
 
-/** Ends a task whose budget is used up, with its background children. */
-async function endOfBudget(task: TaskRun): Promise<RestingEnding> {
-  await task.conversation.cancelChildren(task, "all", new BudgetUsedUp());
-  return incomplete(task, "budget");
-}
-
 /** Ends a task that was cancelled, with its descendants and its calls. */
 async function cancel(task: TaskRun): Promise<RestingEnding> {
   await takeInbox(task, "step"); // takes the row of the cancel
   await task.conversation.cancelChildren(task, "all");
   await settlePending(task, "interrupted", interruptedResult);
-  const isLate = task.control.controller.signal.reason instanceof BudgetUsedUp;
-  return isLate ? incomplete(task, "budget") : cancelled(task);
+  return aborted(task);
 }
 
 /** Whether an error is the effect of a cancel; only a cancel aborts the task's controller. */

@@ -347,7 +347,7 @@ export class RemoteLog {
         await this.#announce(run, event);
         break;
       case "task.child.promoted":
-        this.#promote(event.child_task_id);
+        this.#storePlace(this.runs.get(event.child_task_id), { mode: "background" });
         break;
       case "task.approval.requested":
         return this.#ask(run, event);
@@ -381,18 +381,14 @@ export class RemoteLog {
   }
 
   /** Stores no messages, because a turn may be under way. */
-  #storePlace(run: TaskRun, change: Partial<TaskRecord> = {}): void {
+  #storePlace(run: TaskRun | undefined, change: Partial<TaskRecord> = {}): void {
+    if (run === undefined) return;
     this.#unstored = 0;
     writeStep(run, { record: { ...change, remote: this.#place(run) } });
   }
 
   #place({ state }: TaskRun): NonNullable<TaskRecord["remote"]> {
     return { taskId: this.#top.taskId, ...state.record.remote, cursor: this.cursor };
-  }
-
-  #promote(taskId: string): void {
-    const child = this.runs.get(taskId);
-    if (child) this.#storePlace(child, { mode: "background" });
   }
 
   /** The budgets of the parents count what a remote task uses. */

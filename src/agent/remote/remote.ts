@@ -218,8 +218,7 @@ export class LinkedChild {
   }
 
   /** The server ends a task whose time is over; it is cancelled from here if it does not. */
-  #stopWhenTimeIsUp({ budget, control: { controller } }: TaskRun): () => void {
-    const { leftMs } = budget;
+  #stopWhenTimeIsUp({ budget: { leftMs }, control: { controller } }: TaskRun): () => void {
     if (leftMs > longestTimer - lateMs) return () => {};
     return after(this.#clock, Math.max(0, leftMs) + lateMs, () =>
       controller.abort(new BudgetUsedUp()),
