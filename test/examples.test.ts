@@ -35,6 +35,7 @@ const endings: Readonly<Record<string, string>> = {
   "24-ag-ui.ts": "All is tidy.",
   "25-acp.ts": "lead: I removed old.log.",
   "26-evals.ts": 'terse {"exact":1,"contains":1,"certain":1}',
+  "27-test-from-run.ts": "All checks passed.",
 };
 
 /** Refuses to load the build, because a fresh clone has none. */

@@ -22,7 +22,7 @@ export {
   settingsBehind,
   settingsKey,
 } from "./loop/settings.ts";
-export { keptFor, type OnModelCall, type TaskRun } from "./loop/task-run.ts";
+export { keptFor, type OnModelCall, type StandIn, type TaskRun } from "./loop/task-run.ts";
 export { taskBehind, taskKey } from "./loop/tool-context.ts";
 export { iterationOf, wholeTranscript } from "./loop/transcript.ts";
 export { waitingTasks } from "./loop/waiting.ts";
@@ -63,7 +63,14 @@ export {
 } from "./tool/permission.ts";
 export { cutText, jsonOf, maxResultCharacters } from "./tool/result.ts";
 export { jsonSchema } from "./tool/schema.ts";
-export { definitionOf, isCallOf, ToolFailure, type ToolOptions, tool } from "./tool/tool.ts";
+export {
+  definitionOf,
+  isCallOf,
+  type ToolDefinition,
+  ToolFailure,
+  type ToolOptions,
+  tool,
+} from "./tool/tool.ts";
 export {
   type ToolGroup,
   type ToolGroups,

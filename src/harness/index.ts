@@ -18,7 +18,19 @@ export type { McpServerOptions, ToolsFileOptions } from "./mcp-servers.ts";
 
 export type { MemoryOptions } from "./memory/memory.ts";
 export type { Memory, MemoryFile } from "./memory/memory-of.ts";
-
+export {
+  type AgentView,
+  type AskedView,
+  type CallView,
+  type RunView,
+  runOf,
+} from "./runs/agents-view.ts";
+export { withoutIds } from "./runs/difference.ts";
+export {
+  type RunRecording,
+  recordingOf,
+} from "./runs/recording.ts";
+export { type ReplayedRun, type ReplayOptions, replayRecording } from "./runs/replay.ts";
 export type { SandboxOptions } from "./sandbox/jail.ts";
 export {
   type ForkOrigin,
@@ -28,7 +40,6 @@ export {
   type Sessions,
   sessionsOf,
 } from "./session.ts";
-
 export { skillsOf } from "./skills/served.ts";
 export type { Skill } from "./skills/skill.ts";
 export type { SubagentDeclaration } from "./subagents/declaration.ts";

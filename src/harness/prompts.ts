@@ -57,20 +57,26 @@ export function delegationPrompt(agents: readonly OfferedAgent[]): string {
   return [delegationRules, ...lines].join("\n");
 }
 
+const noTasks = "No task of this session is unfinished now.";
+const openTasks = "Tasks of this session that are not finished, or whose result you have not seen:";
+
+/** Whether a text is a note about unfinished tasks. */
+export function isTasksNote(text: string): boolean {
+  return text === noTasks || text.startsWith(openTasks);
+}
+
 /** Lists the unfinished tasks of a session; a note, because the list changes. */
 export function tasksNote(open: readonly OpenTask[]): string {
-  if (open.length === 0) return "No task of this session is unfinished now.";
+  if (open.length === 0) return noTasks;
   const tasks = open.slice(0, maxTasks).map(({ taskId, agentId, label, status }) => {
     const name = label === undefined ? "" : ` ${JSON.stringify(oneLine(label, maxLabel))}`;
     // The model has no use for the difference between queued and in_progress, and every change is a note.
     return `- ${taskId}: ${agentId}${name}, ${status === "suspended" ? status : "running"}`;
   });
   const more = open.length - tasks.length;
-  return [
-    "Tasks of this session that are not finished, or whose result you have not seen:",
-    ...tasks,
-    ...(more > 0 ? [`- and ${more} more: call task_list`] : []),
-  ].join("\n");
+  return [openTasks, ...tasks, ...(more > 0 ? [`- and ${more} more: call task_list`] : [])].join(
+    "\n",
+  );
 }
 
 const skillRules = `# Skills

@@ -1,3 +1,11 @@
+export {
+  type AgentView,
+  type AskedView,
+  type CallView,
+  type ReplayOptions,
+  type RunView,
+  runOf,
+} from "../harness/index.ts";
 export { ManualClock } from "./clock.ts";
 
 export {
@@ -35,6 +43,7 @@ export { type FetchFaults, faultyFetch, type ModelFaults, withFaults } from "./f
 export type { CreateFilesystem } from "./filesystem-contract/fixture.ts";
 export { filesystemContract } from "./filesystem-contract.ts";
 export { type RecordReplayOptions, recordReplay } from "./replay.ts";
+export { recordRun, replayRun } from "./replay-run.ts";
 export type { ScriptedPart, ScriptedRequest, ScriptedTurn } from "./script.ts";
 export {
   type Script,

@@ -14,6 +14,6 @@ it("src/agent has at most 77 files and 16,700 lines without tests", () => {
   expect(agentLines).toBeLessThanOrEqual(16_700);
 });
 
-it("src has at most 82,500 lines without tests and contract suites", () => {
-  expect(sourceSize().lines).toBeLessThanOrEqual(82_500);
+it("src has at most 84,000 lines without tests and contract suites", () => {
+  expect(sourceSize().lines).toBeLessThanOrEqual(84_000);
 });

@@ -3,7 +3,7 @@ import type { Agent, Claim, RunOptions, StandardSchema, Store } from "../../cont
 import { withoutChecks } from "../../store/index.ts";
 import { FlushQueue } from "../events/flush-queue.ts";
 import type { AgentSettings } from "../loop/settings.ts";
-import type { OnModelCall } from "../loop/task-run.ts";
+import type { OnModelCall, StandIn } from "../loop/task-run.ts";
 import { Conversation } from "./conversation.ts";
 import { shuttingDown } from "./hand-over.ts";
 import { claimLeases, SuspectQueue, type TakenLease } from "./suspects.ts";
@@ -36,6 +36,8 @@ export class Process {
   onOwned: (() => void) | undefined;
   /** Called with the request before each model call here, at any depth; must not throw. */
   onModelCall: OnModelCall | undefined;
+  /** Takes the place of models and tools here, so that a recorded run is replayed. */
+  standIn: StandIn | undefined;
   readonly #conversations = new Map<string, Promise<Conversation | undefined>>();
   readonly #owned = new Map<string, Conversation>();
   /** The conversations that took earlier processes down and wait for their turn. */

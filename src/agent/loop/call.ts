@@ -248,8 +248,9 @@ async function execute(
   if (stopped.aborted && task.output.childCalls.has(call.id)) return childWaiting;
   let childWaits = false;
   await task.conversation.assertHeld();
+  const played = task.conversation.process.standIn?.tool(task, call, definition) ?? definition;
   const outcome = await traceToolCall(task, call, (onRetry) =>
-    executeTool(definition, input, {
+    executeTool(played, input, {
       execution: executionOf(definition, settings.toolkit.execution, settings.execution),
       signal: stopped,
       clock: settings.clock,

@@ -50,6 +50,7 @@ async function stepUntilRest(task: TaskRun): Promise<RestingEnding> {
   const { handOver } = task.conversation;
   for (;;) {
     await handOver.beforeStep(task.identity.ref.taskId, task.control.controller.signal);
+    await task.conversation.process.standIn?.step(task);
     const ending = await step(task);
     if (ending !== undefined) return ending;
   }

@@ -98,9 +98,11 @@ async function takeTurn(task: TaskRun, purpose: Purpose): Promise<void> {
   const { settings } = task;
   const { emitter } = task.output;
   const { hookContext } = task.scope;
-  const { ids, clock, hooks, models, modelExecution: execution, rawReasoning } = settings;
+  const { clock, hooks, modelExecution: execution, rawReasoning } = settings;
   const sent = request(task, await prepare(task, purpose), purpose);
-  task.conversation.process.onModelCall?.(task, sent);
+  const { onModelCall, standIn } = task.conversation.process;
+  onModelCall?.(task, sent);
+  const { ids, models } = standIn ? await standIn.turn(task, sent) : settings;
   const messageId = ids.next("msg");
   const listening = hooksAt(hooks, "reasoningChunk");
   const sink = new TurnEmitter({

@@ -13,6 +13,7 @@ import type {
   Store,
   TaskRecord,
   TaskRef,
+  ToolCall,
 } from "../../contract/index.ts";
 import {
   type Cost,
@@ -39,10 +40,23 @@ import type { TaskTrace } from "./trace.ts";
 /** Sees the request of a model call before the model does. */
 export type OnModelCall = (task: TaskRun, request: TurnRequest) => void;
 
+/** Takes the place of the models and the tools of all tasks in a process. */
+export interface StandIn {
+  /** Resolves when a task may take its next step. */
+  step(task: TaskRun): Promise<void>;
+  /** The models that answer a request, and the ids for their reply; rejects with what fails the task. */
+  turn(task: TaskRun, request: TurnRequest): Promise<Pick<AgentSettings, "models" | "ids">>;
+  /** The tool that executes a call. */
+  tool(task: TaskRun, call: ToolCall, definition: ToolDefinition): ToolDefinition;
+}
+
 /** The conversation of a task, as its owner in this process offers it to the loop. */
 export interface TaskConversation {
   readonly store: Store;
-  readonly process: { readonly onModelCall: OnModelCall | undefined };
+  readonly process: {
+    readonly onModelCall: OnModelCall | undefined;
+    readonly standIn: StandIn | undefined;
+  };
   /** The root session. */
   readonly sessionId: string;
   /** Aborts when this process may no longer write. */
