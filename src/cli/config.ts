@@ -13,7 +13,8 @@ import { RivuletError } from "../base/error.ts";
 import { readOptions } from "../base/options.ts";
 import type { Agent, Store } from "../contract/index.ts";
 import { configFiles, harnessAgentWith } from "../harness/index.ts";
-import { type Flags, usageError } from "./arguments.ts";
+import { usageError } from "./arguments.ts";
+import type { Flags } from "./flags.ts";
 import { defaultStore, offlineModel, sampleTeam, sampleWorkspace } from "./sample-team.ts";
 
 /** The agents of a project and the store that they share. */

@@ -12,8 +12,9 @@ import {
   listPricesDay,
   priceBy,
 } from "../protocol/index.ts";
-import { type Arguments, type Flags, usageError } from "./arguments.ts";
+import { type Arguments, usageError } from "./arguments.ts";
 import type { Console } from "./console.ts";
+import type { Flags } from "./flags.ts";
 import { findStored, openPriced } from "./stored.ts";
 import { column, printable } from "./text.ts";
 

@@ -1,6 +1,6 @@
 import type { Reply, WaitReason } from "../contract/index.ts";
-import type { Flags } from "./arguments.ts";
 import type { Console } from "./console.ts";
+import type { Flags } from "./flags.ts";
 
 /** Exit codes: the outcome of a run. */
 export const exitCodes = {

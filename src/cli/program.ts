@@ -14,6 +14,7 @@ import { runOnce } from "./run.ts";
 import { serveForSupervisor, startWorker } from "./serve.ts";
 import { startChat, startServe } from "./start.ts";
 import { isServer } from "./supervisor.ts";
+import { testCommand } from "./test-from.ts";
 import { manageTokens } from "./token.ts";
 import { exportStore, importStore } from "./transfer.ts";
 
@@ -32,6 +33,7 @@ const commands: Readonly<Record<CommandName, Command>> = {
   tasks: tasksCommand,
   cost: showCost,
   eval: evalCommand,
+  test: testCommand,
   watch: watchRun,
   replay: replayRun,
   export: exportStore,
@@ -41,7 +43,7 @@ const commands: Readonly<Record<CommandName, Command>> = {
 
 /** Errors of usage or settings, which the user of the command can solve. */
 const usageCodes =
-  /^(invalid|unknown|config|missing|recording|store)_|^(cannot_listen|unauthorized|model_not_found|not_found|(provider|postgres|acp)_not_installed)$/;
+  /^(invalid|unknown|config|missing|recording|store|replay)_|^(cannot_listen|unauthorized|model_not_found|not_found|(provider|postgres|acp)_not_installed)$/;
 
 async function main(): Promise<number> {
   const console = openConsole();

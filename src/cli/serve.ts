@@ -5,10 +5,11 @@ import { type ServeOptions, type Serving, serve } from "../app/index.ts";
 import { RivuletError } from "../base/error.ts";
 import type { Store } from "../contract/index.ts";
 import { taskRunner } from "../harness/index.ts";
-import { type Arguments, type Flags, numberFlag, usageError } from "./arguments.ts";
+import { type Arguments, numberFlag, usageError } from "./arguments.ts";
 import { findConfig, loadProject, offlineLines, type Project } from "./config.ts";
 import type { Console } from "./console.ts";
 import { freePort } from "./embedded-postgres.ts";
+import type { Flags } from "./flags.ts";
 import { superviseNodes } from "./nodes.ts";
 import {
   type KillRequest,

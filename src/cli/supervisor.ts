@@ -2,7 +2,7 @@ import { type ChildProcess, fork } from "node:child_process";
 import { once } from "node:events";
 import { setTimeout as sleep } from "node:timers/promises";
 import { RivuletError } from "../base/error.ts";
-import type { Flags } from "./arguments.ts";
+import type { Flags } from "./flags.ts";
 
 /** A server in a process of its own, which is started again whenever it dies. */
 export interface Supervisor {

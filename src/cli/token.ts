@@ -1,9 +1,10 @@
 import { systemClock } from "../base/clock.ts";
 import type { Store } from "../contract/index.ts";
 import { type AccessToken, AccessTokens, type Scope } from "../server/index.ts";
-import { type Arguments, type Flags, usageError } from "./arguments.ts";
+import { type Arguments, usageError } from "./arguments.ts";
 import { loadProject } from "./config.ts";
 import type { Console } from "./console.ts";
+import type { Flags } from "./flags.ts";
 import { openExisting } from "./stored.ts";
 import { column } from "./text.ts";
 
