@@ -146,6 +146,5 @@ async function cancel(task: TaskRun): Promise<RestingEnding> {
 
 /** Whether an error is the effect of a cancel; only a cancel aborts the task's controller. */
 function isInterruption({ control: { controller } }: TaskRun, error: unknown): boolean {
-  const { signal } = controller;
-  return isCancel(signal, error instanceof TurnInterrupted ? error.cause : error);
+  return isCancel(controller.signal, error instanceof TurnInterrupted ? error.cause : error);
 }
