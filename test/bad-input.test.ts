@@ -634,6 +634,24 @@ const exports: Readonly<Record<string, Export>> = {
       ...{ directory, mode: "replay", fetch, secrets: [] },
     })),
   },
+  "testing.recordRun": {
+    entry: withOptions(
+      testing.recordRun,
+      () => ready(),
+      () => "task_1",
+      () => join(directory, "run.json"),
+      () => ({ call: {} }),
+    ),
+  },
+  "testing.replayRun": {
+    entry: withOptions(
+      testing.replayRun,
+      () => [ready()],
+      () => join(directory, "run.json"),
+      () => ({ models: "recorded", tools: "live", call: {} }),
+    ),
+  },
+  "testing.runOf": { entry: { ...one(testing.runOf, { rootId: "t", tasks: {} }), options: [0] } },
   "testing.defineEval": { entry: withOptions(testing.defineEval, evalOptions) },
   "testing.runEval": {
     entry: withOptions(

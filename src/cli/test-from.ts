@@ -30,7 +30,7 @@ export async function testCommand(
     });
   const recorded = await recordingOf(store, taskId);
   const test = resolve(flags.out ?? join("test", `${nameOf(recorded)}.test.ts`));
-  const recording = test.replace(/(\.test)?\.[cm]?[jt]s$/, "") + ".recording.json";
+  const recording = `${test.replace(/(\.test)?\.[cm]?[jt]s$/, "")}.recording.json`;
   const exists = [test, recording].find((path) => existsSync(path));
   if (exists !== undefined && !flags.force)
     throw new RivuletError("invalid_arguments", `${relative(".", exists)} exists already.`, {

@@ -2,8 +2,8 @@ import { readFileSync, writeFileSync } from "node:fs";
 import { settingsBehind } from "../agent/index.ts";
 import { RivuletError } from "../base/error.ts";
 import * as is from "../base/options.ts";
-import { type Fields, readOptions } from "../base/options.ts";
-import type { Agent, Store } from "../contract/index.ts";
+import { type Field, type Fields, readArgument, readOptions } from "../base/options.ts";
+import { type Agent, agentField, type Store } from "../contract/index.ts";
 import {
   type ReplayedRun,
   type ReplayOptions,
@@ -12,6 +12,14 @@ import {
   replayRecording,
 } from "../harness/index.ts";
 
+const agentsField: Field = {
+  fits: (value) => [value].flat().length > 0 && [value].flat().every((one) => agentField.fits(one)),
+  expected: "an agent, or a list of agents",
+};
+const fileField: Field = {
+  fits: (value) => (typeof value === "string" && value !== "") || value instanceof URL,
+  expected: "the path of a file",
+};
 const playing = is.oneOf("recorded", "live");
 const optionFields: Fields<Omit<ReplayOptions, "isFresh">> = {
   models: playing,
@@ -29,6 +37,8 @@ export async function replayRun(
   recording: string | URL,
   options: Omit<ReplayOptions, "isFresh"> = {},
 ): Promise<Pick<ReplayedRun, "run" | "tree">> {
+  readArgument("agents", agents, is.required(agentsField));
+  readArgument("recording", recording, is.required(fileField));
   const read = readOptions("replayRun()", options, optionFields);
   const list = Array.isArray(agents) ? (agents as readonly Agent[]) : [agents as Agent];
   const recorded = readRecording(recording);
@@ -53,6 +63,9 @@ export async function recordRun(
   recording: string | URL,
   options: Pick<ReplayOptions, "call"> = {},
 ): Promise<void> {
+  readArgument("agents", agents, is.required(agentsField));
+  readArgument("taskId", taskId, is.required(is.name, '"task_…"'));
+  readArgument("recording", recording, is.required(fileField));
   const { call } = readOptions("recordRun()", options, { call: is.record });
   const list = Array.isArray(agents) ? (agents as readonly Agent[]) : [agents as Agent];
   const stores = list.flatMap((agent) => settingsBehind(agent)?.store ?? []);

@@ -8,10 +8,10 @@ it("a hello runs at most 37 files of src/agent", () => {
   expect(files.length).toBeLessThanOrEqual(37);
 });
 
-it("src/agent has at most 77 files and 16,700 lines without tests", () => {
+it("src/agent has at most 77 files and 16,750 lines without tests", () => {
   const { agentFiles, agentLines } = sourceSize();
   expect(agentFiles).toBeLessThanOrEqual(77);
-  expect(agentLines).toBeLessThanOrEqual(16_700);
+  expect(agentLines).toBeLessThanOrEqual(16_750);
 });
 
 it("src has at most 84,000 lines without tests and contract suites", () => {

@@ -1,3 +1,4 @@
+import { readInput } from "../../base/argument.ts";
 import {
   type Cost,
   childrenOf,
@@ -60,10 +61,12 @@ export interface RunView {
 
 /** Shows the folded tree of a run as plain data for assertions: which agents ran, what they called, asked, used and said. */
 export function runOf(tree: Tree): RunView {
-  const agents: AgentView[] = [];
-  const root = taskOf(tree, tree.rootId);
-  if (root) addAgent(tree, root, "", agents, new Set());
-  return { text: agents[0]?.text ?? "", agents };
+  return readInput("tree", "a tree of reduce()", tree, () => {
+    const agents: AgentView[] = [];
+    const root = taskOf(tree, tree.rootId);
+    if (root) addAgent(tree, root, "", agents, new Set());
+    return { text: agents[0]?.text ?? "", agents };
+  });
 }
 
 function addAgent(

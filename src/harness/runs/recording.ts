@@ -59,6 +59,7 @@ export async function recordingOf(store: Store, taskId: string): Promise<RunReco
     throw new RivuletError(
       "not_found",
       `There is no task ${JSON.stringify(taskId.slice(0, 100))}.`,
+      { hint: "Pass the id of a task in the store of its agent." },
     );
   const records = await store.tasks({ conversation: root.sessionId });
   const roots = records.filter(
