@@ -101,7 +101,7 @@ export function Rail() {
   );
 }
 
-/** What waits for the user, in all runs. */
+/** The approvals that wait for the user, in all runs. */
 function Waiting() {
   const waiting = useWaiting() ?? [];
   if (waiting.length === 0) return null;

@@ -102,7 +102,7 @@ export interface AppOptions {
   readonly limits?: ServerLimits;
   /** True: keeps the system prompt and the tools of each model call, for `GET /v1/tasks/{id}/prompts`. */
   readonly prompts?: boolean;
-  /** What tokens cost, by model, for calls of agents without `price`; other models have public prices. */
+  /** Prices of tokens, by model, for calls of agents without `price`; other models have public prices. */
   readonly prices?: Prices;
   /** For a demonstration on this machine: adds `POST /v1/demo/kill`, which calls `kill`. Not together with `auth`. */
   readonly demo?: { readonly kill: () => void };

@@ -100,7 +100,7 @@ function costText({ costs, unpriced_tokens }: EvalSummary): string {
   return unpriced_tokens > 0 ? `${sum} + ?` : sum;
 }
 
-/** What keeps cells from a full score, with the run of each. */
+/** The reasons why cells have no full score, with the run of each. */
 export function problemLines({ cells }: EvalReport): readonly string[] {
   return cells
     .filter((cell) => isError(cell))

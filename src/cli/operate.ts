@@ -36,7 +36,7 @@ const actions: Readonly<Record<string, (args: Arguments, console: Console) => Pr
   move: moveSession,
 };
 
-/** What waits for a person in all sessions of all users. */
+/** Lists the approvals that wait in all sessions of all users. */
 async function listWaiting({ flags, operands }: Arguments, console: Console): Promise<number> {
   if (operands.length > 0)
     throw usageError("rivulet tasks --waiting takes no more.", "Remove the other words.");

@@ -69,7 +69,7 @@ export interface HookContext {
   readonly source?: Source;
   readonly messages: readonly Message[];
   readonly state: Map<string, unknown>;
-  /** What is left of the limits of the task and of the tasks above it; undefined without limits. */
+  /** The rest of the limits of the task and of the tasks above it; undefined without limits. */
   budgetLeft(): Budget | undefined;
 }
 

@@ -82,7 +82,7 @@ export interface SuspensionBlock {
   readonly edited?: { readonly name: string; readonly input: unknown };
   /** The JSON Schema of the answer. */
   readonly responseSchema?: Readonly<Record<string, unknown>>;
-  /** What the tool needs to continue: with it, the answer is no result, and the tool runs again. */
+  /** Plain data with which the tool continues: the answer is then no result, and the tool runs again. */
   readonly resume?: unknown;
 }
 /** The answer to a suspension. */

@@ -6,7 +6,7 @@ import { textOf } from "../contract/index.ts";
 import type { McpServer } from "./connect.ts";
 import { inputOf, type Question, questionOf } from "./untrusted.ts";
 
-/** What a suspended call needs to continue: plain data, stored with its question. */
+/** Plain data with which a suspended call continues, stored with its question. */
 export interface Waiting {
   /** The questions without an answer; a person gets the first. */
   readonly asked: readonly AskedQuestion[];

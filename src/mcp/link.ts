@@ -54,7 +54,7 @@ export interface Link {
   close(): Promise<void>;
 }
 
-/** What a call brings that is made again because the server has asked. */
+/** The part of a call that is made again because the server has asked. */
 export interface CallAnswers {
   readonly inputResponses: Readonly<Record<string, ElicitResult>>;
   readonly requestState?: string;

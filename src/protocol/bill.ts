@@ -3,12 +3,12 @@ import { addAmounts, dayOf, usageOfShare } from "./cost.ts";
 import { addUsage, noUsage, readTree, subtreeOf, taskOf } from "./select.ts";
 import type { Cost, Item, ModelUsage, Task, Tree, Usage } from "./task.ts";
 
-/** What the rows of a bill can be told apart by. */
+/** The names that rows of a bill can be told apart by. */
 export const billKeys = ["agent", "path", "model", "tool", "user", "session", "day"] as const;
 /** One of the names that rows of a bill can be told apart by. */
 export type BillKey = (typeof billKeys)[number];
 
-/** What a task has used, and who it did that for. */
+/** The usage of a task, and for whom it was. */
 export interface BilledTask {
   readonly agent?: string;
   readonly path?: string;
@@ -37,13 +37,13 @@ export interface BillRow extends Partial<Readonly<Record<BillKey, string>>> {
   readonly unmetered_calls: number;
 }
 
-/** What tasks have used: disjoint rows, those with the most tokens first, and their sum. */
+/** The usage of tasks: disjoint rows, those with the most tokens first, and their sum. */
 export interface Bill {
   readonly rows: readonly BillRow[];
   readonly total: BillRow;
 }
 
-/** What a bill contains and how its rows are told apart. */
+/** The content of a bill, and how its rows are told apart. */
 export interface BillOptions {
   /** Defaults to agent and model. */
   readonly by?: readonly BillKey[];
@@ -181,7 +181,7 @@ function unknownShare(usage: Usage, cost?: Cost): Share {
   return { ...{ provider: "", model: "", ...usage, usage }, ...(cost && { cost }) };
 }
 
-/** What shares leave of a usage; undefined if they are more than it. */
+/** The part of a usage that shares leave; undefined if they are more than it. */
 function minus(usage: Usage, shares: readonly Share[]): Usage | undefined {
   const sum = shares.map((share) => share.usage).reduce(addUsage, noUsage);
   const left = counters.map((name) => [name, (usage[name] ?? 0) - (sum[name] ?? 0)] as const);
@@ -193,7 +193,7 @@ function isNothing(usage: Usage): boolean {
   return counters.every((name) => !usage[name]);
 }
 
-/** What shares leave of a cost; undefined if that is nothing or less. */
+/** The part of a cost that shares leave; undefined if that is nothing or less. */
 function costLeft({ amount, currency }: Cost, shares: readonly Share[]): Cost | undefined {
   const known = shares.map((share) => share.cost?.amount ?? "0").reduce(addAmounts, "0");
   const left = addAmounts(amount, `-${known}`);

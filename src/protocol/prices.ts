@@ -2,7 +2,7 @@ import { readInput } from "../base/argument.ts";
 import { addAmounts } from "./cost.ts";
 import type { Cost, Usage } from "./task.ts";
 
-/** What a million tokens of a model cost. */
+/** The prices of a million tokens of a model. */
 export interface TokenPrices {
   readonly input: number;
   readonly output: number;

@@ -68,7 +68,7 @@ function shownApproval(approval: Approval) {
   };
 }
 
-/** Who waits for what, without what users and agents wrote. */
+/** An approval for operators: its user and its call, without what users and agents wrote. */
 function shownToOperator({ approval, session }: SessionApproval) {
   const { call, message: _, response_schema: __, ...shown } = shownApproval(approval);
   return { ...shown, call: { id: call.id, name: call.name }, user: session.userId };

@@ -47,7 +47,7 @@ function outcomes(report: EvalReport | undefined): unknown {
   return JSON.parse(JSON.stringify(report), (key, value) => (used.has(key) ? undefined : value));
 }
 
-/** What the runs and judges used whose calls were made once in both. */
+/** The usage of runs and judges whose calls were made once in both. */
 function billsOf(report: EvalReport | undefined, isOnce: (call: string) => boolean): unknown {
   return report?.cells.map(({ case: name, variant, bill, judging }) => [
     isOnce(`${variant} ${name}`) && bill,

@@ -18,7 +18,7 @@ import { isDeep } from "../../src/testing/deep.ts";
 import { readLog } from "../agent/support/laws.ts";
 import { openFront } from "../remote/support/front.ts";
 
-/** What becomes of one request: its tokens are known if the stream has a finish that tells them. */
+/** The outcome of one request: its tokens are known if the stream has a finish that tells them. */
 interface Attempt {
   readonly kind: "ok" | "silent" | "failed" | "cut" | "refused";
   readonly input: number;
@@ -36,7 +36,7 @@ interface Node {
   readonly isRemote: boolean;
   readonly hasPrice: boolean;
 }
-/** What a model has been asked and has used. */
+/** The requests to a model and their usage. */
 interface Entry {
   readonly agent: string;
   readonly model: string;

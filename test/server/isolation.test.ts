@@ -215,7 +215,7 @@ interface Nodes {
   readonly stores: readonly [Store, ...Store[]];
   /** The files of the agent that writes. */
   readonly files: Pick<HarnessAgentOptions, "workspace" | "filesystem">;
-  /** What ann has written, as it is stored. */
+  /** The data of ann, as it is stored. */
   notes(): Promise<string>;
   close(): Promise<void>;
 }
@@ -484,7 +484,7 @@ function testIsolation(create: () => Promise<Nodes>, routes: typeof checked, eve
       const like = (id: string, none: string) => (id.includes("~") ? stored(none, "cid") : none);
       const none = {
         ...missing,
-        // What bob has started under an id of ann's exists for him the next time, and so does what does not.
+        // A task that bob has started under an id of ann's exists for him the next time.
         task: like(choice.task, `task_none${ids.task.indexOf(choice.task)}`),
         session: like(choice.session, `none${ids.session.indexOf(choice.session)}`),
       };

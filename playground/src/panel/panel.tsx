@@ -21,7 +21,7 @@ const views: readonly (readonly [PanelView, string])[] = [
   ["nodes", "Nodes"],
 ];
 
-/** Who runs? The tree, the inspector, the files, the agents on offer and, for operators, the processes. */
+/** The panel beside the conversation: tree, inspector, files, agents on offer and, for operators, the processes. */
 export function Panel() {
   const log = useLog();
   const isOperator = useSessions((all) => all.isOperator);

@@ -6,7 +6,7 @@ import { FlameGraph } from "./flame.tsx";
 
 const names = ["Agent", "Input", "Cached", "Output", "Reasoning", "Retried", "Cost"];
 
-/** What a run has used: where it went, and its bill by agent and model. */
+/** The usage of a run: its flame graph, and its bill by agent and model. */
 export function UsageView({ log }: { readonly log: RunLog }) {
   const tree = useLogView(log, ({ tree }) => tree);
   const { rows, total } = billOfTree(tree);

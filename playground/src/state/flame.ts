@@ -1,7 +1,7 @@
 import { type Tree, taskOf } from "rivulet/protocol";
 import type { Lane } from "./spans.ts";
 
-/** What the widths of a flame graph stand for: tokens, time, or money in a currency. */
+/** The measure behind the widths of a flame graph: tokens, time, or money in a currency. */
 export type Measure = "tokens" | "time" | { readonly currency: string };
 
 /** A task in a flame graph; `from` and `size` are parts of the whole width. */
@@ -10,14 +10,14 @@ export interface Flame {
   readonly depth: number;
   readonly from: number;
   readonly size: number;
-  /** What the task itself and all agents below it have used. */
+  /** The amount that the task itself and all agents below it have used. */
   readonly total: number;
 }
 
 /** Narrower tasks cannot be seen or hit. */
 const smallest = 0.002;
 
-/** What each task itself has used. `now` is the time up to which it counts. */
+/** The amount that each task itself has used. `now` is the time up to which it counts. */
 export function ownUse(
   { tasks }: Tree,
   measure: Measure,

@@ -22,7 +22,7 @@ export function tokensUsed({ usage }: Task): string {
   return usage && usage.total_tokens > 0 ? tokens(usage.total_tokens) : "";
 }
 
-/** What tasks cost together, one sum for each currency; "" if no price is known. */
+/** The cost of tasks together, one sum for each currency; "" if no price is known. */
 export function costOf(tasks: readonly Task[]): string {
   const sums = new Map<string, number>();
   for (const { cost } of tasks)

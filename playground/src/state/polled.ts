@@ -1,7 +1,7 @@
 import { useEffect } from "react";
 import { cell, useCell } from "./store.ts";
 
-/** What the server answers, read again and again while a component shows it. */
+/** An answer of the server, read again and again while a component shows it. */
 export function polled<Body>(read: () => Promise<Body>, everyMs: number) {
   const held = cell<{ readonly body: Body | undefined }>({ body: undefined });
   let readers = 0;

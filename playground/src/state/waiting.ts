@@ -1,13 +1,13 @@
 import { api, server } from "./api.ts";
 import { polled } from "./polled.ts";
 
-/** What waits for the user, in all sessions. */
+/** The approvals that wait for the user, in all sessions. */
 export const { refresh: refreshWaiting, useBody: useWaiting } = polled(
   async () => (await server.approvals({ limit: 100 })).approvals,
   4_000,
 );
 
-/** Who waits in the sessions of all users, for operators. */
+/** The approvals that wait in the sessions of all users, for operators. */
 export const { useBody: useWaitingOfAll } = polled(
   async () => (await api.waitingOfAll()).approvals,
   4_000,

@@ -111,7 +111,7 @@ function lostLink(thrown: unknown): RemoteLink {
   return { limits: {}, events, start: refuse, answer: refuse, steer: refuse, cancel: refuse };
 }
 
-/** What is left for a task that has been started already, as its budget. */
+/** The budget of a task that has been started already: what is left for it. */
 function withItself({ agents, ...left }: Budget): Budget {
   return { ...left, ...(agents !== undefined && { agents: agents + 1 }) };
 }
@@ -146,7 +146,7 @@ export class LinkedChild {
   #reading = new AbortController();
   #sending: Promise<void> | undefined;
   #mustSendMore = false;
-  /** What the server was told to be left when the child started. */
+  /** The rest of the budget that the server was told when the child started. */
   #told: Budget = {};
   /** How many rows were sent. */
   #sent = 0;

@@ -39,7 +39,7 @@ export interface ToolContext extends LayeredContext {
   readonly attempt: number;
   readonly agent: { readonly name: string; readonly agentId: string };
   readonly messages: readonly Message[];
-  /** What is left of the limits of the task and of the tasks above it; undefined without limits. */
+  /** The rest of the limits of the task and of the tasks above it; undefined without limits. */
   budgetLeft(): Budget | undefined;
   /** Streams text or a block into this call's result; the next image replaces an image that is `partial`. */
   emit(chunk: string | Block, options?: { readonly partial?: boolean }): void;

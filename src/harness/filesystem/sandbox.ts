@@ -68,7 +68,7 @@ export interface SandboxChoice {
   readonly sandbox: boolean | SandboxOptions;
 }
 
-/** What an agent says about its files; with `store`, they are there and not in the directory of the workspace. */
+/** An agent's choice of files; with `store`, they are there and not in the directory of the workspace. */
 export type FilesChoice = SandboxChoice & { readonly store?: boolean };
 
 /** Returns whether an option is a choice about commands, with valid options. */

@@ -11,7 +11,7 @@ import {
   type WireBlock,
 } from "../../protocol/index.ts";
 
-/** What one agent did in a run: plain data without ids and times. */
+/** The work of one agent in a run: plain data without ids and times. */
 export interface AgentView {
   /** The names of the agents above it and its own, as in `lead/researcher`. */
   readonly path: string;
@@ -23,7 +23,7 @@ export interface AgentView {
   readonly structured?: unknown;
   readonly error?: { readonly code: string; readonly message: string };
   readonly calls: readonly CallView[];
-  /** What it asked of people. */
+  /** The approvals and questions that it had for people. */
   readonly asked: readonly AskedView[];
   /** The messages that steered it, and the work in the background that was delivered to it. */
   readonly hints: readonly string[];
@@ -37,7 +37,7 @@ export interface CallView {
   readonly name: string;
   readonly input: unknown;
   readonly state: Item["status"];
-  /** What people see of its result; empty for a cancelled call. */
+  /** The text of its result that people see; empty for a cancelled call. */
   readonly output: string;
   /** The agents that it started, as indexes of the run's `agents`. */
   readonly agents?: readonly number[];

@@ -30,7 +30,7 @@ import {
   type RunRecording,
 } from "./recording.ts";
 
-/** What of a replay comes from the recording, and what runs. */
+/** The parts of a replay that come from the recording, and those that run. */
 export interface Playing {
   readonly models: "recorded" | "live";
   readonly tools: "recorded" | "live";
@@ -436,7 +436,7 @@ function isMark(block: Block): boolean {
   return block.type === "text" && (block.tags?.length ?? 0) > 0;
 }
 
-/** What a model sees of messages; results in the order of their calls, because parallel calls end in any order. */
+/** The part of messages that a model sees; results in the order of their calls, because parallel calls end in any order. */
 function seenOf(messages: readonly Message[]): unknown {
   const calls = new Map<string, number>();
   const seen: {

@@ -15,7 +15,7 @@ export interface RunRecording {
   readonly tasks: readonly RecordedTask[];
   /** The order in which items, tasks and hints came: the index of the task, and its reply, result or event. */
   readonly order: readonly (readonly [task: number, key: string])[];
-  /** What came of each root task. */
+  /** The outcome of each root task. */
   readonly runs: readonly RunView[];
 }
 
@@ -35,7 +35,7 @@ export interface RecordedTask {
   /** Why the task was cancelled. */
   readonly reason?: string;
   readonly messages: readonly Message[];
-  /** What the models were given besides the messages, where it changed; filled in by the first replay. */
+  /** The system prompts and tools that the models were given, where they changed; filled in by the first replay. */
   readonly prompts?: readonly RecordedPrompt[];
 }
 

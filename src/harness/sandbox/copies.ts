@@ -31,7 +31,7 @@ interface Copy {
   readonly stamp?: string;
 }
 
-/** What is copied for the commands of a workspace. */
+/** The most that is copied for the commands of a workspace. */
 export const copyLimits = { maxFiles: 20_000, maxBytes: 512 * 1024 * 1024 };
 const { maxFiles, maxBytes } = copyLimits;
 const parallel = 16;

@@ -38,7 +38,7 @@ export interface CopiedFile {
   readonly size: number;
 }
 
-/** What is on the disk of a copy. */
+/** The content of a copy on the disk. */
 export interface CopyScan {
   /** Its regular files. `changedAt` is in milliseconds since the epoch. */
   readonly files: ReadonlyMap<string, { readonly stamp: string; readonly changedAt: number }>;

@@ -128,7 +128,7 @@ export class WatchedKeys {
       ]);
       for (const [place, conversation, revision] of rows) {
         const watched = others[place - 1] as WatchedKey;
-        // What does not exist yet has no changes, and may begin in any conversation.
+        // A key that does not exist yet has no changes, and may begin in any conversation.
         if (conversation === null && watched.conversation === undefined) continue;
         if (conversation !== null) watched.conversation = conversation;
         this.#found(watched, revision ?? 0);

@@ -37,7 +37,7 @@ export interface CellPlan {
   readonly id: string;
 }
 
-/** What the cells of an eval share. */
+/** The parts that the cells of an eval share. */
 export interface EvalRun {
   readonly eval: Eval;
   readonly store: Store;
@@ -83,7 +83,7 @@ function agentOn(agent: Agent, store: Store): Agent {
   return new HarnessAgent({ ...options, store, clock, agentId });
 }
 
-/** What a stored reply depends on, as far as it can be compared. */
+/** The settings that a stored reply depends on, as far as they can be compared. */
 function identityOf(agent: Agent): unknown {
   const settings = settingsBehind(agent);
   if (settings === undefined) return agent.name;
@@ -102,7 +102,7 @@ interface Rested<O> {
   readonly error?: RivuletError | undefined;
   /** The last attempt; absent if none could start. */
   readonly record?: TaskRecord | undefined;
-  /** What all attempts have used. */
+  /** The usage of all attempts. */
   readonly bill: Bill;
 }
 

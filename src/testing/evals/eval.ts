@@ -11,7 +11,7 @@ export interface EvalCase {
   /** Tells the case apart in reports. */
   readonly name: string;
   readonly input: string | InputMessage | readonly InputMessage[];
-  /** What scorers compare the reply with. */
+  /** The value that scorers compare the reply with. */
   readonly expected?: unknown;
   /** Plain data for scorers. */
   readonly metadata?: Readonly<Record<string, unknown>>;
@@ -38,7 +38,7 @@ export interface EvalOptions {
   readonly variants?: Readonly<Record<string, Agent>>;
   /** The cases, a function that returns them, or a file with a JSON array or with a line of JSON for each case. */
   readonly cases: readonly EvalCase[] | (() => Awaitable<EvalCases>) | string | URL;
-  /** What is measured, by name. */
+  /** The scorers, by the name of what they measure. */
   readonly scorers: Readonly<Record<string, Scorer>>;
   /** How often each variant answers each case; defaults to 1. */
   readonly repeats?: number;

@@ -1,6 +1,6 @@
 import { addBills, type BillRow, type Cost, type Usage } from "../../protocol/index.ts";
 
-/** What a scorer says about a cell. */
+/** The score of a cell by one scorer. */
 export type CellScore =
   | { readonly score: number; readonly why?: string; readonly error?: never }
   | { readonly score?: never; readonly error: string };
@@ -115,7 +115,7 @@ function summaryOf(scorers: readonly string[], cells: readonly EvalCell[]): Eval
   };
 }
 
-/** What keeps a cell from a full score, one line each. */
+/** The reasons why a cell has no full score, one line each. */
 export function problemsOf({ status, reason, scores, text, taskId }: EvalCell): readonly string[] {
   const lines = Object.entries(scores).flatMap(([scorer, given]) => {
     if (given.score === 1) return [];

@@ -119,7 +119,7 @@ async function endedFirst(store: Store, plans: readonly CellPlan[]) {
   return cells.sort((one, other) => Number(other.hasEnded) - Number(one.hasEnded));
 }
 
-/** What an eval has used of its budget. */
+/** The part of its budget that an eval has used. */
 class Spending {
   readonly #budget: Eval["budget"];
   readonly #clock: Clock;

@@ -16,7 +16,7 @@ import type {
 import { type MessageItem, type Tree, taskOf } from "../../protocol/index.ts";
 import type { EvalCase } from "./eval.ts";
 
-/** What a scorer reads. */
+/** The case, the reply and the tree that a scorer reads. */
 export interface Scored {
   readonly case: EvalCase;
   readonly variant: string;

@@ -28,7 +28,7 @@ export interface ChaosSize {
   readonly limitMs: number;
 }
 
-/** What a chaos run found. */
+/** The findings of a chaos run. */
 export interface ChaosReport {
   readonly problems: readonly string[];
   readonly figures: readonly string[];

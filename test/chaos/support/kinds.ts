@@ -1,4 +1,4 @@
-/** What a run of the chaos run does besides its three calls of a tool. */
+/** The work of a run of the chaos run besides its three calls of a tool. */
 export const kinds = ["plain", "nested", "background", "asking"] as const;
 /** One of these. */
 export type Kind = (typeof kinds)[number];

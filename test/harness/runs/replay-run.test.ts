@@ -24,7 +24,7 @@ const spawn = (task: string): ScriptedPart => ({
 interface Changes extends Partial<HarnessAgentOptions> {
   readonly guidePrompt?: string;
   readonly weather?: string;
-  /** What the lead calls. */
+  /** The agents and tools that the lead calls. */
   readonly calls?: readonly ScriptedPart[];
   /** The city that the guide of Rome asks about. */
   readonly asks?: string;

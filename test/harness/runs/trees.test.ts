@@ -5,7 +5,7 @@ import { HarnessAgent, jsonSchema, memoryStore, type Store, tool } from "../../.
 import { isDeep } from "../../../src/testing/deep.ts";
 import { type ScriptedPart, scriptedModel } from "../../../src/testing.ts";
 
-/** What an agent does in one turn. */
+/** The work of an agent in one turn. */
 type Step =
   | { readonly type: "work" | "broken" | "flaky" | "approved" | "denied" | "hold" }
   | { readonly type: "child"; readonly isBackground: boolean; readonly plan: Plan };
@@ -176,7 +176,7 @@ async function play(root: Plan) {
 it("replays recorded trees to equal trees", async () => {
   const seen = { background: 0, nested: 0, asked: 0, failed: 0, cancelled: 0 };
   const property = fc.asyncProperty(plan, fc.boolean(), async (tree, isHeld) => {
-    // What runs in the background at a cancel ends in an order that no replay can repeat.
+    // Tasks in the background at a cancel end in an order that no replay can repeat.
     const text = JSON.stringify(tree).replaceAll('"isBackground":true', '"isBackground":false');
     const held = JSON.parse(text) as Plan;
     const root: Plan = isHeld ? { ...held, turns: [...held.turns, [{ type: "hold" }]] } : tree;

@@ -4,7 +4,7 @@ import { HarnessAgent, jsonSchema, type ReActAgent, tool } from "../../../src/in
 import { type ScriptedPart, type ScriptedTurn, scriptedModel } from "../../../src/testing.ts";
 import type { Random } from "../../support/random.ts";
 
-/** What a run does besides its three calls. */
+/** The work of a run besides its three calls. */
 export const kinds = ["plain", "nested", "background", "asking", "asking child"] as const;
 /** One of these. */
 export type Kind = (typeof kinds)[number];

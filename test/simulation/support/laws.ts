@@ -6,7 +6,7 @@ import { logTranscriptProblems } from "../../support/log-matches-transcript.ts";
 /** After this many losses without progress a conversation may be judged poison. */
 const poisonLosses = 5;
 
-/** What the laws know of the machine that acts. */
+/** The facts that the laws use about the machine that acts. */
 export interface Actor {
   readonly name: string;
   /** Since when nothing has kept the machine from renewing its leases. */
