@@ -56,7 +56,7 @@ export interface RemoteServer {
   task(id: string): RemoteRun;
   readonly sessions: RemoteSessions;
   /**
-   * Lists what waits for a person in all sessions of the user, those that changed last first; `limit` defaults to 50,
+   * Lists what waits for a person in all sessions of the user, newest sessions first; `limit` defaults to 50,
    * `before` is the `next` of the previous page. Answer with `agent(agentName).call(approval.approve(), { sessionId })`.
    */
   approvals(page?: {

@@ -125,8 +125,11 @@ export const api = {
   agents: () =>
     request<{ agents: readonly AgentOffer[]; scopes: readonly string[] }>("GET", "v1/agents"),
   nodes: () => request<NodesBody>("GET", "v1/nodes"),
-  waitingOfAll: () =>
-    request<{ approvals: readonly AskedBody[] }>("GET", "v1/approvals?all=true&limit=200"),
+  waitingOfAll: (before?: string) =>
+    request<{ approvals: readonly AskedBody[]; next?: string }>(
+      "GET",
+      `v1/approvals?all=true&limit=200${before === undefined ? "" : `&before=${segment(before)}`}`,
+    ),
   move: (sessionId: string, to: { readonly place: string; readonly version: string }) =>
     request("POST", `v1/sessions/${segment(sessionId)}/move`, to),
   session: (id: string) => request<SessionBody>("GET", `v1/sessions/${segment(id)}?limit=1`),

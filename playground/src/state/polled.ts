@@ -1,6 +1,9 @@
 import { useEffect } from "react";
 import { cell, useCell } from "./store.ts";
 
+/** Old sessions come on later pages; those of more than so many pages are not looked at. */
+const mostPages = 20;
+
 /** An answer of the server, read again and again while a component shows it. */
 export function polled<Body>(read: () => Promise<Body>, everyMs: number) {
   const held = cell<{ readonly body: Body | undefined }>({ body: undefined });
@@ -32,4 +35,22 @@ export function polled<Body>(read: () => Promise<Body>, everyMs: number) {
   }
 
   return { refresh, useBody };
+}
+
+/** Reads all pages of a list whose pages may be empty although another one follows. */
+export async function everyPage<Approval>(
+  read: (before?: string) => Promise<{
+    readonly approvals: readonly Approval[];
+    readonly next?: string;
+  }>,
+): Promise<readonly Approval[]> {
+  const all: Approval[] = [];
+  let before: string | undefined;
+  for (let page = 0; page < mostPages; page++) {
+    const { approvals, next } = await read(before);
+    all.push(...approvals);
+    if (next === undefined) break;
+    before = next;
+  }
+  return all;
 }

@@ -186,8 +186,8 @@ function newRecord(
 
 /** The tool of a call, which is usually in the last message. */
 function toolIn(messages: readonly Message[], callId: string): string | undefined {
-  for (const { content } of messages.toReversed())
-    for (const block of content)
+  for (let at = messages.length - 1; at >= 0; at--)
+    for (const block of messages[at]?.content ?? [])
       if (block.type === "tool_use" && block.id === callId) return block.name;
   return undefined;
 }

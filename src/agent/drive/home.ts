@@ -5,7 +5,7 @@ import type { AgentSettings } from "../loop/settings.ts";
 
 /** The version and the place that tie a root task to some of the processes. */
 export type Ties = Pick<TaskRecord, "agentVersion" | "place">;
-/** How many sessions of a user are read: those that run have changed last. */
+/** How many of the newest sessions of a user are read; older ones that run are not counted. */
 const mostSessions = 200;
 type Home = Pick<AgentSettings, "version" | "rollout" | "place">;
 

@@ -4,7 +4,7 @@ import type { Approval, SessionInfo, Store } from "../../contract/index.ts";
 /** How many sessions are read at once, and how many a page looks at. */
 const [atOnce, most] = [50, 1_000];
 
-/** Which approvals to list: those of the sessions that changed last come first. */
+/** Which approvals to list: those of the newest sessions come first. */
 export interface ApprovalQuery {
   /** Only those of this user; null: only those without a user; without it, those of all users. */
   readonly userId?: string | null;
