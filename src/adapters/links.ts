@@ -1,4 +1,4 @@
-import { RivuletError } from "../base/error.ts";
+import { onMissing } from "../base/error.ts";
 import { type ConnectOptions, Server } from "../client/index.ts";
 import type { RemoteLink } from "../contract/index.ts";
 import type { A2aOptions } from "./a2a/link.ts";
@@ -17,12 +17,7 @@ export function a2aLink(url: string, options: A2aOptions): RemoteLink {
   const load = () => {
     loading ??= import("./a2a/link.ts").then(
       ({ A2aLink }) => new A2aLink(url, options),
-      (cause: unknown) => {
-        if (!String((cause as Error).message).includes(sdkPackage)) throw cause;
-        const message = `A2A agents require the package ${sdkPackage}, which is not installed.`;
-        const hint = `Run \`npm i ${sdkPackage}\`.`;
-        throw new RivuletError("a2a_not_installed", message, { hint, cause });
-      },
+      onMissing("a2a_not_installed", "A2A agents require", sdkPackage),
     );
     return loading;
   };

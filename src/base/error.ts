@@ -112,6 +112,15 @@ export function reasonOf(thrown: unknown): string {
   }
 }
 
+/** Handles a failed import: throws `code` if it is an optional package that is missing, and any other error as it is. */
+export function onMissing(code: string, needs: string, name: string): (cause: unknown) => never {
+  return (cause) => {
+    if (!String((cause as Error).message).includes(name)) throw cause;
+    const message = `${needs} the package ${name}, which is not installed.`;
+    throw new RivuletError(code, message, { hint: `Run \`npm i ${name}\`.`, cause });
+  };
+}
+
 /** The error for a session or a task that does not exist, or that belongs to another user. */
 export function notFound(kind: "session" | "task", id: string): RivuletError<"not_found"> {
   return new RivuletError("not_found", `There is no ${kind} ${id}.`, {

@@ -1,6 +1,6 @@
 import { type Execution, executionField, type ToolSource } from "../agent/index.ts";
 import type { Clock } from "../base/clock.ts";
-import { RivuletError } from "../base/error.ts";
+import { onMissing, RivuletError } from "../base/error.ts";
 import * as is from "../base/options.ts";
 import { type Fields, ownerOf, readOptions } from "../base/options.ts";
 import type { Awaitable } from "../base/time.ts";
@@ -128,9 +128,9 @@ export async function connectMcp(
   checkServer(server);
   const options = readOptions("connectMcp()", settings, mcpFields);
   options.signal?.throwIfAborted();
-  const { openConnection } = await import("./connection.ts").catch((cause: unknown) => {
-    throw String((cause as Error).message).includes(clientPackage) ? notInstalled(cause) : cause;
-  });
+  const { openConnection } = await import("./connection.ts").catch(
+    onMissing("mcp_not_installed", "MCP servers require", clientPackage),
+  );
   return openConnection(server, options);
 }
 
@@ -143,10 +143,4 @@ export function checkServer({ name, command, url }: Partial<McpProgram & McpAddr
   throw new RivuletError("invalid_mcp_server", `The MCP server ${name} ${problem}.`, {
     hint: 'Pass `command: "my-mcp-server"` or `url: "https://example.com/mcp"`.',
   });
-}
-
-function notInstalled(cause: unknown): RivuletError {
-  const message = `MCP servers require the package ${clientPackage}, which is not installed.`;
-  const hint = `Run \`npm i ${clientPackage}\`.`;
-  return new RivuletError("mcp_not_installed", message, { hint, cause });
 }

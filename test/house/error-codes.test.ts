@@ -6,7 +6,7 @@ import { sourceFiles } from "../../scripts/repository-files.ts";
 function thrownCodes(): ReadonlySet<string> {
   const codes = sourceFiles().flatMap(({ path, text }) => {
     if (path.includes("-contract/")) return [];
-    const thrown = [...text.matchAll(/new RivuletError\(\s*"(\w+)"/g)];
+    const thrown = [...text.matchAll(/(?:new RivuletError|onMissing)\(\s*"(\w+)"/g)];
     const fromModels = path.endsWith("model-error.ts") ? text.matchAll(/code: "(\w+)"/g) : [];
     return [...thrown, ...fromModels].map(([, code = ""]) => code);
   });

@@ -1,4 +1,4 @@
-import { RivuletError } from "../../base/error.ts";
+import { onMissing, RivuletError } from "../../base/error.ts";
 import * as is from "../../base/options.ts";
 import { type Call, publicError, type Route, statusOf, unknownAgent } from "../../server/index.ts";
 
@@ -58,12 +58,9 @@ const sdkPackage = "@a2a-js/sdk";
 
 /** Loads the handler and with it the package of the protocol. */
 export function loadA2a(): Promise<typeof import("./handler.ts")> {
-  return import("./handler.ts").catch((cause: unknown) => {
-    if (!String((cause as Error).message).includes(sdkPackage)) throw cause;
-    const message = `The adapter a2a requires the package ${sdkPackage}, which is not installed.`;
-    const hint = `Run \`npm i ${sdkPackage}\`.`;
-    throw new RivuletError("a2a_not_installed", message, { hint, cause });
-  });
+  return import("./handler.ts").catch(
+    onMissing("a2a_not_installed", "The adapter a2a requires", sdkPackage),
+  );
 }
 
 /** The address of an agent's endpoint, as clients reach it. */

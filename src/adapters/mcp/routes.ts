@@ -1,4 +1,4 @@
-import { RivuletError } from "../../base/error.ts";
+import { onMissing, type RivuletError } from "../../base/error.ts";
 import * as is from "../../base/options.ts";
 import { publicError, type Route, statusOf } from "../../server/index.ts";
 import type { McpServed } from "./offer.ts";
@@ -52,8 +52,6 @@ export function mcpRoutes(offer: McpServed = {}): readonly Route[] {
   ];
 }
 
-const sdkPackage = "@modelcontextprotocol/server";
-
 /** Loads the handler and with it the package of the protocol. */
 export function loadMcp(): Promise<typeof import("./handler.ts")> {
   return import("./handler.ts").catch(throwNotInstalled);
@@ -64,12 +62,11 @@ export function loadMcpStdio(): Promise<typeof import("./stdio.ts")> {
   return import("./stdio.ts").catch(throwNotInstalled);
 }
 
-function throwNotInstalled(cause: unknown): never {
-  if (!String((cause as Error).message).includes(sdkPackage)) throw cause;
-  const message = `Serving agents over MCP requires the package ${sdkPackage}, which is not installed.`;
-  const hint = `Run \`npm i ${sdkPackage}\`.`;
-  throw new RivuletError("mcp_not_installed", message, { hint, cause });
-}
+const throwNotInstalled = onMissing(
+  "mcp_not_installed",
+  "Serving agents over MCP requires",
+  "@modelcontextprotocol/server",
+);
 
 const numbers: Readonly<Record<string, number>> = { invalid_json: -32_700, not_found: -32_001 };
 
