@@ -1,5 +1,6 @@
 import { RivuletError } from "../../../src/base/error.ts";
 import type { Store } from "../../../src/contract/store.ts";
+import { callsThrough } from "../../support/calls-through.ts";
 import type { Random } from "../../support/random.ts";
 import type { Machine, VirtualTime } from "./virtual-time.ts";
 
@@ -81,26 +82,9 @@ export function faultyStore(shared: Store, machine: Machine, network: Network): 
   }
 
   return {
-    acquire: (...args) => reach(() => shared.acquire(...args)),
-    renew: (...args) => reach(() => shared.renew(...args)),
-    release: (...args) => reach(() => shared.release(...args)),
-    owner: (...args) => reach(() => shared.owner(...args)),
-    expired: (...args) => reach(() => shared.expired(...args)),
+    ...callsThrough(shared, reach),
     claim: (...args) => reach(async () => (await shared.claim?.(...args)) ?? []),
     commit: (...args) => inOrder(args[0].lease.sessionId, () => shared.commit(...args)),
-    enqueue: (...args) => reach(() => shared.enqueue(...args)),
-    post: (...args) => reach(() => shared.post(...args)),
-    posts: (...args) => reach(() => shared.posts(...args)),
-    read: (...args) => reach(() => shared.read(...args)),
-    last: (...args) => reach(() => shared.last(...args)),
-    trim: (...args) => reach(() => shared.trim(...args)),
-    snapshot: (...args) => reach(() => shared.snapshot(...args)),
-    session: (...args) => reach(() => shared.session(...args)),
-    sessions: (...args) => reach(() => shared.sessions(...args)),
-    search: (...args) => reach(() => shared.search(...args)),
-    deleteSession: (...args) => reach(() => shared.deleteSession(...args)),
-    task: (...args) => reach(() => shared.task(...args)),
-    tasks: (...args) => reach(() => shared.tasks(...args)),
     watch: (key, wake) =>
       shared.watch(key, () => {
         const isLost = isDown() || random.chance(network.lostWakes);

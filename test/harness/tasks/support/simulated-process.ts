@@ -1,5 +1,6 @@
 import { RivuletError, type Store } from "../../../../src/index.ts";
 import { ManualClock } from "../../../../src/testing.ts";
+import { callsThrough } from "../../../support/calls-through.ts";
 import type { Random } from "../../../support/random.ts";
 
 /** A simulated process with its own clock and its own connection to a shared store. */
@@ -51,25 +52,7 @@ export function simulateProcess(shared: Store, options: ProcessOptions): Simulat
   }
 
   const store: Store = {
-    acquire: (...args) => reach(() => shared.acquire(...args)),
-    renew: (...args) => reach(() => shared.renew(...args)),
-    release: (...args) => reach(() => shared.release(...args)),
-    owner: (...args) => reach(() => shared.owner(...args)),
-    expired: (...args) => reach(() => shared.expired(...args)),
-    commit: (...args) => reach(() => shared.commit(...args)),
-    enqueue: (...args) => reach(() => shared.enqueue(...args)),
-    post: (...args) => reach(() => shared.post(...args)),
-    posts: (...args) => reach(() => shared.posts(...args)),
-    read: (...args) => reach(() => shared.read(...args)),
-    last: (...args) => reach(() => shared.last(...args)),
-    trim: (...args) => reach(() => shared.trim(...args)),
-    snapshot: (...args) => reach(() => shared.snapshot(...args)),
-    session: (...args) => reach(() => shared.session(...args)),
-    sessions: (...args) => reach(() => shared.sessions(...args)),
-    search: (...args) => reach(() => shared.search(...args)),
-    deleteSession: (...args) => reach(() => shared.deleteSession(...args)),
-    task: (...args) => reach(() => shared.task(...args)),
-    tasks: (...args) => reach(() => shared.tasks(...args)),
+    ...callsThrough(shared, reach),
     watch: (key, wake) => shared.watch(key, () => isDead() || wake()),
     files: shared.files,
     ...(shared.memory && { memory: shared.memory }),
