@@ -9,6 +9,10 @@ import { scriptedModel } from "../../src/testing.ts";
 import { Chat, checkedTransport, textIn, transports } from "./support/chat.ts";
 import { nested, scripted, startServer, tokens } from "./support/server.ts";
 
+/** A picture of one pixel. */
+const pixel =
+  "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==";
+
 type Options = Partial<ConstructorParameters<typeof Chat>[0]>;
 
 /** A server with one agent, and a chat of the AI SDK with it. */
@@ -45,6 +49,37 @@ describe.each(["adapter", "protocol"] as const)("a chat of the AI SDK by the %s"
       { type: "step-start" },
       { type: "text", text: "It is blue.", state: "done" },
     ]);
+  });
+
+  it("shows what an answer cites as sources, and its images as files", async () => {
+    const read = tool({
+      name: "read",
+      description: "Reads an article.",
+      input: z.object({ path: z.string() }),
+      execute: () => "A delta forms where a river meets standing water.",
+    });
+    const { agent } = scripted(
+      [
+        [{ call: "read", input: { path: "deltas.md" } }],
+        [
+          "Deltas form at standing water.[^1]",
+          { file: { mediaType: "image/png", data: { type: "data", data: pixel } } },
+        ],
+      ],
+      { tools: [read], references: true },
+    );
+    const { server, chat } = await open(agent);
+    await chat.sendMessage({ text: "Where do deltas form? Draw one." });
+    const parts = chat.lastMessage?.parts ?? [];
+    expect(parts.filter(({ type }) => type === "source-document")).toMatchObject([
+      { sourceId: "ref_1", title: "[1]", providerMetadata: { rivulet: { annotation: {} } } },
+    ]);
+    const [file] = parts.filter(({ type }) => type === "file");
+    expect(file).toMatchObject({ mediaType: "image/png" });
+    const url = new URL((file as { url: string }).url, server.url);
+    const headers = { authorization: `Bearer ${tokens.ann}` };
+    const bytes = await fetch(url, url.protocol === "data:" ? {} : { headers });
+    expect(Buffer.from(await bytes.arrayBuffer()).toString("base64")).toBe(pixel);
   });
 
   it("continues the session with each message", async () => {
