@@ -124,7 +124,9 @@ function programOf({ context, code }: DocsBlock): string {
     first,
     code
       .replace(/^declare .*$/gm, "")
+      // Blocks run side by side, so none can have the usual port.
       .replace("port: 8080", "port: 0")
+      .replace(/\bserve\(\{/, "serve({ port: 0,")
       .replace(
         'url: "https://wiki.example/mcp"',
         `url: "${wikiUrl}", headers: { "x-token": "secret" }`,
