@@ -4,7 +4,7 @@ import { EventSchema } from "@ag-ui/core/schemas";
 import { from, lastValueFrom, toArray } from "rxjs";
 import { describe, expect, it } from "vitest";
 import { AguiEvents } from "../../src/adapters/ag-ui/events.ts";
-import { type Agent, agentTool, memoryStore, type ReActAgent } from "../../src/index.ts";
+import { type Agent, agentTool, memoryStore, type ReActAgent, tool } from "../../src/index.ts";
 import { emptyTree, reduce } from "../../src/protocol/reduce.ts";
 import { isDeep } from "../../src/testing/deep.ts";
 import { generateTree } from "../support/generate-tree.ts";
@@ -63,6 +63,29 @@ describe("a client of AG-UI", () => {
     expect(client.messages[2]).toMatchObject({
       toolCalls: [{ function: { name: "look", arguments: '{"at":"sky"}' } }],
     });
+  });
+
+  it("shows the progress of a tool and an image of the answer as activities", async () => {
+    const look = tool({
+      name: "look",
+      description: "Looks.",
+      execute: (_, { progress }) => {
+        progress({ progress: 1, total: 2, message: "half" });
+        return "Seen.";
+      },
+    });
+    const image = { mediaType: "image/png", data: { type: "data" as const, data: "AA==" } };
+    const script = [[{ call: "look", input: {} }], ["Here.", { file: image }]];
+    const { client, say } = await open(scripted(script, { tools: [look] }).agent);
+    await say("Draw it.");
+    const activities = client.messages.filter(({ role }) => role === "activity");
+    expect(activities).toMatchObject([
+      { activityType: "rivulet.progress", content: { progress: 1, total: 2, message: "half" } },
+      {
+        activityType: "rivulet.file",
+        content: { type: "image", url: "data:image/png;base64,AA==" },
+      },
+    ]);
   });
 
   it("attributes what nested agents say", async () => {
